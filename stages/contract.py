@@ -1,14 +1,22 @@
 """What a stage is: a pure function over one block of items.
 
 A stage knows neither where its inputs are stored nor who runs it. `plan` lists the items that a
-run config asks for; `run` turns one block of them into outcomes, one per item, in order.
+config asks for; `run` turns one block of them into outcomes, one per item, in order.
+
+Each room has `config.py` (a frozen dataclass `<Room>Config`, cheap to import) and `stage.py`
+(a class `<Room>Stage` that only wires). Heavy libraries are imported inside functions or in the
+backend modules, so planning stays light.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 OK = "ok"
+
+PLAN_ONLY = {"plan_only": True}
+"""`dataclasses.field(metadata=PLAN_ONLY)`: the field says how much to do, not how. It is left out
+of the content key, so that adding 500 scenes leaves the old ones as they are."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -17,8 +25,9 @@ class Item:
 
     id: str  # unique in its stage, e.g. "clutter-00003/v05"
     params: Mapping[str, Any] = field(default_factory=dict)  # JSON values; part of the key
-    inputs: tuple[tuple[str, str], ...] = ()  # (stage, item id), part of the key through theirs
-    group: str = ""  # items of one group go to the same block when they can (a scene's views)
+    inputs: tuple[tuple[str, str], ...] = ()  # (stage, item id); part of the key through theirs
+    group: str = ""  # items of one group share a block when they fit (a scene's views)
+    tags: Mapping[str, str] = field(default_factory=dict)  # not part of the key, e.g. the split
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,12 +43,16 @@ class Outcome:
 class Stage(Protocol):
     """`name` and `version` are part of every content key; raise `version` when results change."""
 
-    name: str
-    version: int
-    record: type  # the frozen dataclass of schemas.records that this stage returns
+    name: ClassVar[str]
+    version: ClassVar[int]
+    needs: ClassVar[tuple[str, ...]]  # stages whose items and records this one uses
+    record: ClassVar[type]  # the frozen dataclass of schemas.records that `run` returns
 
-    def plan(self, config: Any) -> Sequence[Item]:
-        """Items asked for by the run config (pipeline.config.RunConfig), in a fixed order."""
+    def plan(self, config: Any, upstream: Mapping[str, Sequence[Item]]) -> Sequence[Item]:
+        """Items asked for by this stage's config, in a fixed order.
+
+        `upstream` holds the planned items of every stage in `needs`.
+        """
         ...
 
     def run(
@@ -49,10 +62,10 @@ class Stage(Protocol):
         config: Any,
         seeds: Mapping[str, int],
     ) -> list[Outcome]:
-        """One outcome per item, in order. `inputs` holds the decoded records of every input.
+        """One outcome per item, in order; equal for any split of the items into blocks.
 
-        `config` is this stage's own frozen config; `seeds` gives each item's 64-bit seed.
-        An exception here fails the whole block with code "crashed"; expected failures of single
-        items are returned as outcomes.
+        `inputs` maps (stage, item id) to the record of every input of every item, `seeds` item id
+        to a 64-bit seed. An exception that leaves `run` fails the block; the runner then repeats
+        its items one by one, and the one that raises again is coded "crashed".
         """
         ...
