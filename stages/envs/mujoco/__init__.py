@@ -1,0 +1,1 @@
+"""MuJoCo models and protocols. Heavy imports are allowed here and nowhere above."""

@@ -1,0 +1,1 @@
+"""Labelling protocols: `fc` (force closure in free space) and `tabletop` (lift)."""

@@ -1,0 +1,102 @@
+"""URDF -> MJCF-ready XML: what MuJoCo's importer needs changed, done on the XML tree.
+
+The importer merges the top link into the world, makes no actuators, reads only obj, stl and msh
+meshes, and rejects massless moving links (it keeps `mimic`, as an equality).
+So: links above the root are dropped, a `world` link with a floating joint is put above it, visual
+meshes are dropped, collision meshes are handed over as bytes (converted where needed), and
+inertias are balanced.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+import trimesh
+
+from stages.assets.hands.errors import HandError, HandNotFoundError
+
+ROOT_JOINT = "root_free"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreparedUrdf:
+    xml: str
+    assets: dict[str, bytes]
+
+
+def prepare_urdf(path: Path, root_body: str) -> PreparedUrdf:
+    """The URDF at `path` with `root_body` as a floating root, ready for MjSpec.from_string."""
+    robot = ElementTree.parse(path).getroot()
+    _keep_subtree(robot, root_body)
+    for link in robot.findall("link"):
+        for visual in link.findall("visual"):
+            link.remove(visual)
+    assets: dict[str, bytes] = {}
+    for mesh in robot.iter("mesh"):
+        name = mesh.get("filename", "")
+        key, content = _mesh_bytes(path, name)
+        assets[key] = content
+        mesh.set("filename", key)
+    for old in robot.findall("mujoco"):
+        robot.remove(old)
+    # A top link called "world" is merged into MuJoCo's world, so the free joint is at top level.
+    ElementTree.SubElement(robot, "link", name="world")
+    joint = ElementTree.SubElement(robot, "joint", name=ROOT_JOINT, type="floating")
+    ElementTree.SubElement(joint, "parent", link="world")
+    ElementTree.SubElement(joint, "child", link=root_body)
+    extension = ElementTree.SubElement(robot, "mujoco")
+    ElementTree.SubElement(
+        extension,
+        "compiler",
+        balanceinertia="true",  # published inertias often break the triangle inequality
+        strippath="false",
+        fusestatic="false",  # keep fingertip bodies and their names
+        discardvisual="false",
+    )
+    return PreparedUrdf(xml=ElementTree.tostring(robot, encoding="unicode"), assets=assets)
+
+
+def _keep_subtree(robot: ElementTree.Element, root_body: str) -> None:
+    """Drop every link and joint that is not `root_body` or below it."""
+    joints = {_link_of(joint, "child"): joint for joint in robot.findall("joint")}
+    links = {link.get("name", ""): link for link in robot.findall("link")}
+    if root_body not in links:
+        raise HandError(f"root_body {root_body!r} is not a link; links: {', '.join(links)}")
+    for name, link in links.items():
+        above = name
+        while above != root_body and above in joints:
+            above = _link_of(joints[above], "parent")
+        inside = above == root_body
+        if not inside:
+            robot.remove(link)
+        if name in joints and (not inside or name == root_body):
+            robot.remove(joints[name])
+
+
+def _link_of(joint: ElementTree.Element, role: str) -> str:
+    element = joint.find(role)
+    return "" if element is None else element.get("link", "")
+
+
+def _mesh_bytes(urdf: Path, name: str) -> tuple[str, bytes]:
+    """(asset name, bytes in a format MuJoCo reads) of the mesh that `urdf` calls `name`."""
+    relative = name.removeprefix("file://")
+    found = urdf.parent / relative
+    if relative.startswith("package://"):
+        # The package's own folder is some ancestor of the URDF.
+        inside = relative.removeprefix("package://")
+        tails = (inside, inside.partition("/")[2])
+        tries = [parent / tail for parent in urdf.parents for tail in tails]
+        found = next((path for path in tries if path.is_file()), urdf.parent / inside)
+    if not found.is_file():
+        raise HandNotFoundError(
+            f"{urdf.name}: collision mesh {name!r} is missing; looked at {found}"
+        )
+    key = name.replace("://", "_").replace("/", "_")
+    content = found.read_bytes()
+    suffix = found.suffix.lower()
+    ascii_stl = suffix == ".stl" and content[:5] == b"solid" and b"facet" in content[:500]
+    if suffix in (".obj", ".stl") and not ascii_stl:
+        return key, content
+    mesh = trimesh.load(found, force="mesh")  # scene transforms are baked in
+    return f"{key}.stl", bytes(mesh.export(file_type="stl"))

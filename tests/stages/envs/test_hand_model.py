@@ -1,0 +1,92 @@
+"""The hand models against facts of the files they come from."""
+
+from xml.etree import ElementTree
+
+import mujoco
+import numpy as np
+import pytest
+
+from stages.assets.hands.load import load_hand
+from stages.assets.hands.models import resolve_model
+from stages.envs.mujoco.hand_model import drive_hand, hand_index, hand_mjspec, set_hand_qpos
+
+HANDS = ("allegro_right", "panda_gripper")
+
+
+@pytest.mark.parametrize("name", HANDS)
+def test_mass_is_the_sum_of_the_links(name: str) -> None:
+    hand = load_hand(name)
+    masses = [
+        float(mass.get("value", 0))
+        for mass in ElementTree.parse(resolve_model(hand.model)).getroot().iter("mass")
+    ]
+    model = hand_mjspec(hand).compile()
+    assert model.body_mass.sum() == pytest.approx(sum(masses), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", HANDS)
+def test_root_is_free_and_joints_are_driven_in_control_order(name: str) -> None:
+    hand = load_hand(name)
+    model = hand_mjspec(hand).compile()
+    index = hand_index(hand, model)
+    assert model.nq == 7 + len(hand.joint_names)
+    assert model.nu == len(hand.joint_names)
+    for i, joint in enumerate(hand.joint_names):
+        actuator = int(index.actuators[i])
+        assert model.actuator(actuator).name == joint
+        assert model.actuator_forcerange[actuator].tolist() == [
+            -hand.force_limits[i],
+            hand.force_limits[i],
+        ]
+        assert model.jnt_qposadr[model.joint(joint).id] == index.joint_qpos[i]
+
+
+@pytest.mark.parametrize("name", HANDS)
+def test_hand_reaches_its_pregrasp_and_stays_where_the_mocap_is(name: str) -> None:
+    hand = load_hand(name)
+    model = hand_mjspec(hand).compile()
+    model.opt.timestep = 0.004
+    model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    data = mujoco.MjData(model)
+    index = hand_index(hand, model)
+    root = [0.1, -0.2, 0.3, 0.0, 1.0, 0.0, 0.0]
+    set_hand_qpos(data, index, np.array([*root, *hand.open_qpos]))
+    drive_hand(data, index, np.array([*root, *hand.pregrasp_qpos]))
+    for _ in range(150):
+        mujoco.mj_step(model, data)
+    np.testing.assert_allclose(data.qpos[:3], root[:3], atol=1e-4)
+    np.testing.assert_allclose(data.qpos[index.joint_qpos], hand.pregrasp_qpos, atol=5e-3)
+    assert np.abs(data.qvel).max() < 0.05
+
+
+def test_panda_fingers_are_mirror_images_and_meet_at_the_tool_centre() -> None:
+    hand = load_hand("panda_gripper")
+    model = hand_mjspec(hand).compile()
+    data = mujoco.MjData(model)
+    index = hand_index(hand, model)
+    for q in (0.0, 0.013, 0.04):
+        set_hand_qpos(data, index, np.array([0, 0, 0, 1, 0, 0, 0, q, q], float))
+        mujoco.mj_forward(model, data)
+        left, right = (data.body(name).xpos for name in hand.tip_bodies)
+        np.testing.assert_allclose(left * [1, -1, 1], right, atol=1e-12)
+    assert hand.opening_width == pytest.approx(2 * 0.04)
+    # flange to tool centre point, Franka's own number
+    assert hand.T_root_grasp[2] == pytest.approx(0.1034)
+
+
+def test_allegro_thumb_opposes_the_fingers_along_grasp_y() -> None:
+    """The grasp frame lies between thumb and fingers, its +y from thumb to fingers."""
+    from schemas.frames import invert, pose_to_matrix, transform_points
+
+    hand = load_hand("allegro_right")
+    model = hand_mjspec(hand).compile()
+    data = mujoco.MjData(model)
+    index = hand_index(hand, model)
+    set_hand_qpos(data, index, np.array([0, 0, 0, 1, 0, 0, 0, *hand.pregrasp_qpos]))
+    mujoco.mj_forward(model, data)
+    tips = np.array([data.body(name).xpos for name in hand.tip_bodies])
+    local = transform_points(invert(pose_to_matrix(hand.T_root_grasp)), tips)
+    assert (local[:3, 1] > 0.03).all()
+    assert local[3, 1] < -0.03
+    palm = transform_points(invert(pose_to_matrix(hand.T_root_grasp)), np.zeros((1, 3)))
+    assert palm[0, 2] < -0.05
