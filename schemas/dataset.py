@@ -1,0 +1,209 @@
+"""The field dictionary of a dataset: what every array of a shard holds, in which unit and frame.
+
+`stages.shard.write` checks it before anything is written and stores it as the attributes of each
+array; `verify` checks it again on what lies on the disk. `*` stands for a hand or a protocol.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.errors import SchemaError
+
+SCHEMA_VERSION = 1
+"""Raised when a field changes its meaning; older versions keep a reader."""
+
+CLOUD_FRAME = "<cloud>"
+"""Frame of `points`: "camera" or "world", one per dataset; written out in the attributes."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Field:
+    """One array of a shard. A `shape` entry is a size or the name of a dimension."""
+
+    dtype: str
+    shape: tuple[str | int, ...]
+    unit: str  # SI, "" when it has none
+    frame: str  # "" when it has none
+    description: str
+    low: float | None = None  # smallest allowed value, inclusive
+    high: float | None = None
+    no_data: str = ""  # how a missing value is written; "" when none may be missing
+    strings: str = ""  # group attribute whose list this array indexes
+
+    def attributes(self, cloud_frame: str) -> dict[str, Any]:
+        """What is stored with the array, JSON values."""
+        out: dict[str, Any] = {"description": self.description}
+        out["unit"] = self.unit
+        out["frame"] = cloud_frame if self.frame == CLOUD_FRAME else self.frame
+        out["valid_range"] = [self.low, self.high]
+        out["no_data"] = self.no_data
+        if "wxyz" in self.description:
+            out["quaternion_order"] = "wxyz"
+        if self.strings:
+            out["indexes_attribute"] = self.strings
+        return out
+
+
+def _qpos(what: str) -> Field:
+    return Field(
+        dtype="float64",
+        shape=("grasp", "qpos"),
+        unit="m (xyz), 1 (quaternion), rad or m (joints)",
+        frame="world of object_pose",
+        description=f"hand at the {what}: root xyz, wxyz, then joints in `joint_names` order",
+    )
+
+
+def _distance(what: str, no_data: str = "NaN") -> Field:
+    return Field(
+        dtype="float64", shape=("grasp",), unit="m", frame="", description=what, low=0.0,
+        no_data=no_data,
+    )  # fmt: skip
+
+
+def _contacts(where: str) -> Field:
+    return Field(
+        dtype="int32", shape=("grasp",), unit="", frame="", low=-1, no_data="-1",
+        description=f"hand-object contacts at {where}",
+    )  # fmt: skip
+
+
+CLOUD_FIELDS: dict[str, Field] = {
+    "points": Field(
+        dtype="float32", shape=("point", 3), unit="m", frame=CLOUD_FRAME,
+        description="points of all clouds, one after another; see cloud_offsets",
+    ),
+    "segment": Field(
+        dtype="uint16", shape=("point",), unit="", frame="",
+        description="segment id: 0 background, 1 table, 2.. objects in scene order",
+    ),
+    "cloud_offsets": Field(
+        dtype="int64", shape=("cloud+1",), unit="", frame="", low=0,
+        description="cloud c is points[cloud_offsets[c]:cloud_offsets[c + 1]]",
+    ),
+    "cloud_scene": Field(
+        dtype="int32", shape=("cloud",), unit="", frame="", low=0, strings="scene_ids",
+        description="row of the cloud's scene in the scenes/ arrays and in scene_ids",
+    ),
+    "view": Field(
+        dtype="int32", shape=("cloud",), unit="", frame="", low=0,
+        description="number of the view within its scene",
+    ),
+    "valid_count": Field(
+        dtype="int64", shape=("cloud",), unit="", frame="", low=0,
+        description="points that survived the crop, before sampling",
+    ),
+    "intrinsics": Field(
+        dtype="float64", shape=("cloud", 6), unit="pixel", frame="image", low=0,
+        description="fx fy cx cy width height; OpenCV, pixel centres at +0.5",
+    ),
+    "T_world_cam": Field(
+        dtype="float64", shape=("cloud", 4, 4), unit="m", frame="world <- camera",
+        description="camera pose, OpenCV axes (x right, y down, z forward)",
+    ),
+    "scenes/object_offsets": Field(
+        dtype="int64", shape=("scene+1",), unit="", frame="", low=0,
+        description="objects of scene s are rows object_offsets[s]:object_offsets[s + 1]",
+    ),
+    "scenes/object_index": Field(
+        dtype="int32", shape=("placed",), unit="", frame="", low=0, strings="object_ids",
+        description="which object, an index into object_ids",
+    ),
+    "scenes/object_pose": Field(
+        dtype="float64", shape=("placed", 7), unit="m (xyz), 1 (quaternion)",
+        frame="world <- object", description="xyz, wxyz of the object at rest",
+    ),
+    "scenes/object_scale": Field(
+        dtype="float64", shape=("placed",), unit="", frame="", low=0,
+        description="scale of the source mesh, already applied",
+    ),
+    "scenes/object_mass": Field(
+        dtype="float64", shape=("placed",), unit="kg", frame="", low=0,
+        description="mass of the object",
+    ),
+    "scenes/table_pose": Field(
+        dtype="float64", shape=("scene", 7), unit="m (xyz), 1 (quaternion)",
+        frame="world <- table", description="xyz, wxyz of the table top; its z is the normal",
+    ),
+    "scenes/table_size": Field(
+        dtype="float64", shape=("scene", 2), unit="m", frame="table", low=0, no_data="0 0",
+        description="length and width of the table top; zeros without a table",
+    ),
+    "scenes/settle_time": Field(
+        dtype="float64", shape=("scene",), unit="s", frame="", low=0,
+        description="simulated time until at rest",
+    ),
+}  # fmt: skip
+"""Arrays of `<split>-NNNNN.zarr`."""
+
+GRASP_FIELDS: dict[str, Field] = {
+    "grasps/*/object_index": Field(
+        dtype="int32", shape=("grasp",), unit="", frame="", low=0, strings="object_ids",
+        description="which object, an index into object_ids",
+    ),
+    "grasps/*/object_pose": Field(
+        dtype="float64", shape=("grasp", 7), unit="m (xyz), 1 (quaternion)",
+        frame="world <- object",
+        description="xyz, wxyz of the object in the world that the qpos rows are given in",
+    ),
+    "grasps/*/pregrasp_qpos": _qpos("pregrasp"),
+    "grasps/*/grasp_qpos": _qpos("grasp"),
+    "grasps/*/squeeze_qpos": _qpos("squeeze"),
+    "grasps/*/grasp_index": Field(
+        dtype="int64", shape=("grasp",), unit="", frame="", low=0,
+        description="identity of the grasp within (hand, object)",
+    ),
+    "labels/*/*/labelled": Field(
+        dtype="bool", shape=("grasp",), unit="", frame="",
+        description="false: this grasp has no label under this protocol; other fields no data",
+    ),
+    "labels/*/*/success": Field(
+        dtype="bool", shape=("grasp",), unit="", frame="", no_data="false",
+        description="the protocol's verdict",
+    ),
+    "labels/*/*/outcome": Field(
+        dtype="int32", shape=("grasp",), unit="", frame="", low=-1, no_data="-1",
+        strings="outcome_codes", description="why, an index into outcome_codes",
+    ),
+    "labels/*/*/direction_success": Field(
+        dtype="bool", shape=("grasp", 6), unit="", frame="world", no_data="false",
+        description="held against a force along +x -x +y -y +z -z",
+    ),
+    "labels/*/*/final_object_pose": Field(
+        dtype="float64", shape=("grasp", 7), unit="m (xyz), 1 (quaternion)",
+        frame="world <- object", no_data="NaN",
+        description="xyz, wxyz of the object at the end of the last trial",
+    ),
+    "labels/*/*/translation": _distance("largest motion of the object over the trials"),
+    "labels/*/*/rotation": Field(
+        dtype="float64", shape=("grasp",), unit="rad", frame="", low=0, no_data="NaN",
+        description="largest turn of the object over the trials",
+    ),
+    "labels/*/*/contacts_grasp": _contacts("the grasp pose"),
+    "labels/*/*/contacts_squeeze": _contacts("the squeeze pose"),
+    "labels/*/*/contacts_end": _contacts("the end"),
+    "labels/*/*/hand_object_penetration": _distance("penetration at the grasp pose"),
+    "labels/*/*/self_penetration": _distance("of the hand in itself at the grasp pose"),
+    "labels/*/*/contact_distance": Field(
+        dtype="float64", shape=("grasp",), unit="m", frame="", no_data="NaN",
+        description="mean over the fingertips of the distance to the object",
+    ),
+    "labels/*/*/contact_consistency": _distance("largest minus smallest fingertip distance"),
+}  # fmt: skip
+"""Arrays of `<split>-grasps.zarr`."""
+
+FIELDS: dict[str, Field] = CLOUD_FIELDS | GRASP_FIELDS
+
+
+def field_of(name: str) -> Field:
+    """The entry of an array by its path in the shard, e.g. `labels/allegro/fc/success`."""
+    parts = name.split("/")
+    if parts[0] in ("grasps", "labels"):
+        parts[1:-1] = ["*"] * (len(parts) - 2)
+    try:
+        return FIELDS["/".join(parts)]
+    except KeyError:
+        raise SchemaError(
+            f"array {name!r}: not in the field dictionary of schema version {SCHEMA_VERSION}; "
+            f"known: {', '.join(FIELDS)}"
+        ) from None

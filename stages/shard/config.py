@@ -1,0 +1,36 @@
+"""Config of the shard room."""
+
+from dataclasses import dataclass
+
+from stages.shard.errors import ShardConfigError
+
+COMPRESSIONS = ("zstd", "none")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShardConfig:
+    """How a dataset is cut into files. None of it changes the content (`dataset_digest`)."""
+
+    scenes_per_shard: int = 64
+    """Scenes of one split in one `.zarr`; the clouds of one shard are held in memory."""
+    chunk_points: int = 65536
+    """Points in one readable chunk: 768 KiB of float32 xyz, some tens of clouds of 2048."""
+    chunks_per_file: int = 256
+    """Chunks in one file of an array (a Zarr shard), at most: 192 MiB of points."""
+    compression: str = "zstd"
+    compression_level: int = 3
+    """zstd level, 1 to 19; 3 is zstd's own default."""
+
+    def __post_init__(self) -> None:
+        problems: list[str] = []
+        for name in ("scenes_per_shard", "chunk_points", "chunks_per_file"):
+            if getattr(self, name) < 1:
+                problems.append(f"{name}: expected >= 1, got {getattr(self, name)}")
+        if self.compression not in COMPRESSIONS:
+            problems.append(
+                f"compression: expected one of {', '.join(COMPRESSIONS)}, got {self.compression!r}"
+            )
+        if not 1 <= self.compression_level <= 19:
+            problems.append(f"compression_level: expected 1..19, got {self.compression_level}")
+        if problems:
+            raise ShardConfigError("shard config: " + "; ".join(problems))
