@@ -1,0 +1,94 @@
+"""Numbers of the physics and of both protocols, each with its unit and where it comes from.
+
+DGB marks a number as published with DexGraspBench's evaluation (Chen et al., BODex, 2024); the
+others are this project's, chosen for speed and recorded in the protocol hash.
+"""
+
+from dataclasses import dataclass, field
+
+MAX_WORKERS = 48
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PhysicsConfig:
+    """The simulation that every protocol shares."""
+
+    timestep: float = 0.004  # s (DGB); integrator implicitfast, elliptic cone
+    impratio: float = 10.0  # 1 (DGB): stiffer friction than normal, against creep
+    noslip_iterations: int = 2  # (DGB)
+    condim: int = 4  # sliding + torsional friction (DGB)
+    friction: tuple[float, ...] = (0.6, 0.02, 0.0001)  # 1, m, m: sliding, torsional (DGB), rolling
+    object_mass: float | None = 0.1  # kg (DGB); None keeps the asset's own mass
+    disable_multiccd: bool = False  # True: one contact a geom pair, as MuJoCo 3.3. It halves the
+    # contacts, but a flat pad on a flat face then has one contact point that jumps about: a box of
+    # 0.1 kg held with 10 N creeps 23 mm/s under 1 N, against 0.007 mm with this False (measured)
+    disable_islands: bool = True  # one object and one hand are a single island: a fifth faster
+    max_speed: float = 100.0  # m/s or rad/s of any joint; beyond it the state has diverged
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClosingConfig:
+    """Pregrasp -> grasp -> squeeze, simulated once a grasp."""
+
+    approach_time: float = 0.2  # s, pregrasp -> grasp
+    squeeze_time: float = 0.2  # s, grasp -> squeeze
+    settle_time: float = 0.2  # s at the squeeze targets
+    max_pene: float = 0.01  # m, initial hand-object penetration that fails at once (DGB)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FcConfig:
+    """Force closure in free space: hold against six axis-aligned forces, gravity off."""
+
+    closing: ClosingConfig = field(default_factory=ClosingConfig)
+    fc_force_scale: float = 10.0  # N per kg of the object (DGB)
+    hold_time: float = 2.0  # s a direction (DGB)
+    trans_thre: float = 0.05  # m (DGB)
+    angle_thre: float = 0.2617993877991494  # rad, 15 degrees (DGB)
+    check_every: int = 25  # steps between checks (0.1 s)
+    settled_factor: float = 10.0  # 1; a hold is decided early once its speed, times this, times the
+    # time left, cannot reach either threshold. 0 runs every hold to its end
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TabletopConfig:
+    """Grip on the table, weight as a wrench, lift, then slip, rotation and live contact."""
+
+    closing: ClosingConfig = field(default_factory=ClosingConfig)
+    gravity: float = 9.81  # m/s^2; weight = mass * gravity, applied at the centre of mass
+    weight_time: float = 0.1  # s under the weight before the lift
+    lift_height: float = 0.2  # m
+    lift_time: float = 0.8  # s, minimum-jerk profile
+    hold_time: float = 0.3  # s at the top
+    lift_slip_thre: float = 0.03  # m, motion of the object in the hand's frame
+    angle_thre: float = 0.2617993877991494  # rad, 15 degrees, relative to the hand
+    check_every: int = 25  # steps between checks (0.1 s)
+    table_size: tuple[float, ...] = (2.0, 2.0)  # m
+
+
+PROTOCOLS = ("fc", "tabletop")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MjEnvConfig:
+    """Everything MjEnv needs besides the grasps and the objects."""
+
+    hand: str  # a name in configs/hands, or the path of a hand file
+    physics: PhysicsConfig = field(default_factory=PhysicsConfig)
+    fc: FcConfig = field(default_factory=FcConfig)
+    tabletop: TabletopConfig = field(default_factory=TabletopConfig)
+    workers: int = 1  # spawned processes, up to 48; 0 evaluates in the calling process
+    timeout_s: float = 60.0  # wall-clock limit of one grasp
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.workers <= MAX_WORKERS:
+            raise ValueError(f"workers: expected 0 to {MAX_WORKERS}, got {self.workers}")
+        if not self.timeout_s > 0:
+            raise ValueError(f"timeout_s: expected seconds > 0, got {self.timeout_s}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EnvConfig:
+    """Which environment to build: MuJoCo when `mj_env_config` is set, else ManiSkill."""
+
+    mj_env_config: MjEnvConfig | None = None

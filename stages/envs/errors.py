@@ -1,0 +1,15 @@
+"""Errors of the environments."""
+
+
+class EnvConfigError(ValueError):
+    """An environment's config cannot be built or used; the message says what to change."""
+
+
+class NotInteractiveError(NotImplementedError):
+    """An interactive method was called on an environment that only scores grasps."""
+
+    def __init__(self, method: str) -> None:
+        super().__init__(
+            f"MjEnv.{method}: this environment only scores grasp poses offline, each grasp in a "
+            "state of its own, so there is no running simulation to read or step; call evaluate()"
+        )

@@ -1,0 +1,68 @@
+"""Scores grasps one by one in this process; a worker of the pool holds one of these."""
+
+import time
+from collections import OrderedDict
+
+import mujoco
+
+from schemas.records import ObjectAsset
+from stages.assets.hands.load import load_hand
+from stages.envs.base import GraspResult
+from stages.envs.config import PROTOCOLS, MjEnvConfig
+from stages.envs.errors import EnvConfigError
+from stages.envs.mujoco.grasp_model import GraspModel, build_grasp_model
+from stages.envs.mujoco.protocols.fc import run_fc
+from stages.envs.mujoco.protocols.tabletop import run_tabletop
+from stages.envs.mujoco.protocols.trial import GraspInput, StoppedError, Trial
+
+ENGINE = f"mujoco {mujoco.__version__}"
+KEPT_MODELS = 8  # compiled models kept; grasps come grouped by object, so few are needed
+
+
+class Evaluator:
+    """Compiles a model once per (object, scale, protocol) and reuses it for every grasp."""
+
+    def __init__(self, config: MjEnvConfig) -> None:
+        self.config = config
+        self.hand = load_hand(config.hand)
+        self._models: OrderedDict[tuple[object, ...], GraspModel] = OrderedDict()
+
+    def evaluate(
+        self,
+        row: GraspInput,
+        asset: ObjectAsset,
+        protocol: str,
+        *,
+        rollouts: bool = False,
+        scene_id: str = "",
+    ) -> GraspResult:
+        """One grasp under `protocol`; equal whatever was evaluated before it."""
+        grasp = self._model(asset, protocol)
+        trial = Trial(
+            grasp=grasp,
+            row=row,
+            deadline=time.monotonic() + self.config.timeout_s,
+            record=rollouts,
+        )
+        try:
+            if protocol == "fc":
+                result = run_fc(trial, self.config.fc)
+            else:
+                result = run_tabletop(trial, self.config.tabletop)
+        except StoppedError as stopped:
+            return GraspResult(outcome=stopped.code, message=str(stopped))
+        return trial.finish(result, scene_id)
+
+    def _model(self, asset: ObjectAsset, protocol: str) -> GraspModel:
+        if protocol not in PROTOCOLS:
+            raise EnvConfigError(f"protocol: unknown {protocol!r}; known: {', '.join(PROTOCOLS)}")
+        key = (asset.object_id, asset.sha256, asset.scale, asset.mass, protocol)
+        if key not in self._models:
+            table = self.config.tabletop.table_size if protocol == "tabletop" else None
+            self._models[key] = build_grasp_model(
+                self.hand, asset, self.config.physics, table_size=table
+            )
+            if len(self._models) > KEPT_MODELS:
+                self._models.popitem(last=False)
+        self._models.move_to_end(key)
+        return self._models[key]

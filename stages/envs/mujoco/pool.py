@@ -1,0 +1,156 @@
+"""A pool of spawned worker processes that survives the death of any of them.
+
+Spawn, never fork: MuJoCo is not thread-safe and a forked CUDA parent deadlocks. A task that kills
+its worker, or outlives its time, is coded; the worker is replaced and the rest goes on. Results
+come back in the order of the tasks, so they do not depend on the number of workers.
+"""
+
+import contextlib
+import multiprocessing
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+
+from schemas.records import ObjectAsset
+from stages.envs.base import GraspResult
+from stages.envs.config import MjEnvConfig
+from stages.envs.mujoco.evaluator import Evaluator
+from stages.envs.mujoco.protocols.trial import GraspInput
+from stages.envs.outcomes import CRASHED, TIMED_OUT
+
+START_ALLOWANCE_S = 60.0  # a fresh worker imports MuJoCo and compiles the model first
+KILL_FACTOR = 2.0  # the trial stops itself at timeout_s; the parent kills at this many times it
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Job:
+    """What is the same for every grasp of one call."""
+
+    asset: ObjectAsset
+    protocol: str
+    rollouts: bool
+    scene_id: str
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class _Worker:
+    process: SpawnProcess
+    connection: Connection
+    job: Job | None = None  # the job it was told about
+    task: int | None = None
+    kill_at: float = 0.0
+
+
+def _work(connection: Connection, config: MjEnvConfig) -> None:
+    """Loop of a worker: a Job sets the scene, a GraspInput is answered with a GraspResult."""
+    evaluator = Evaluator(config)
+    job: Job | None = None
+    while True:
+        try:
+            message = connection.recv()
+        except EOFError:
+            return
+        if message is None:
+            return
+        if isinstance(message, Job):
+            job = message
+            continue
+        assert job is not None
+        try:
+            result: GraspResult | Exception = evaluator.evaluate(
+                message, job.asset, job.protocol, rollouts=job.rollouts, scene_id=job.scene_id
+            )
+        except Exception as error:  # handed to the parent, which raises it there
+            result = error
+        connection.send(result)
+
+
+class WorkerPool:
+    """Up to `config.workers` processes, started when first needed."""
+
+    def __init__(self, config: MjEnvConfig) -> None:
+        self._config = config
+        self._context = multiprocessing.get_context("spawn")
+        self._workers: list[_Worker] = []
+
+    def map(self, rows: Sequence[GraspInput], job: Job) -> list[GraspResult]:
+        """One result per row, in order; a dead worker's row is coded "crashed"."""
+        results: list[GraspResult | None] = [None] * len(rows)
+        waiting = list(range(len(rows)))[::-1]
+        while len(self._workers) < min(self._config.workers, len(rows)):
+            self._workers.append(self._start())
+        while any(result is None for result in results):
+            for slot, worker in enumerate(self._workers):
+                if worker.task is None and waiting:
+                    self._give(slot, waiting.pop(), rows, job)
+            for slot, worker in enumerate(self._workers):
+                if worker.task is not None and time.monotonic() > worker.kill_at:
+                    results[worker.task] = GraspResult(
+                        outcome=TIMED_OUT, message="the worker did not answer and was ended"
+                    )
+                    self._replace(slot)
+            busy = {w.connection: i for i, w in enumerate(self._workers) if w.task is not None}
+            for connection in wait(list(busy), timeout=0.2):
+                slot = busy[connection]  # pyright: ignore[reportArgumentType]
+                worker = self._workers[slot]
+                assert worker.task is not None
+                try:
+                    answer = worker.connection.recv()
+                except (EOFError, OSError):
+                    worker.process.join(5)
+                    results[worker.task] = GraspResult(
+                        outcome=CRASHED,
+                        message=f"the worker died with exit code {worker.process.exitcode}",
+                    )
+                    self._replace(slot)
+                    continue
+                if isinstance(answer, Exception):
+                    self.close()
+                    raise answer
+                results[worker.task] = answer
+                worker.task = None
+        return [result for result in results if result is not None]
+
+    def close(self) -> None:
+        """Ask every worker to end, and end those that do not."""
+        for worker in self._workers:
+            with contextlib.suppress(BrokenPipeError, OSError):
+                worker.connection.send(None)
+        for worker in self._workers:
+            worker.process.join(2)
+            self._end(worker)
+        self._workers.clear()
+
+    def _start(self) -> _Worker:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=_work, args=(theirs, self._config), daemon=True)
+        process.start()
+        theirs.close()  # so that the death of the worker ends our end of the pipe
+        return _Worker(process=process, connection=ours)
+
+    def _give(self, slot: int, task: int, rows: Sequence[GraspInput], job: Job) -> None:
+        worker = self._workers[slot]
+        allowance = self._config.timeout_s * KILL_FACTOR
+        if worker.job is not job:
+            allowance += START_ALLOWANCE_S
+        worker.task, worker.kill_at = task, time.monotonic() + allowance
+        try:
+            if worker.job is not job:
+                worker.connection.send(job)
+                worker.job = job
+            worker.connection.send(rows[task])
+        except (BrokenPipeError, OSError):
+            return  # it died; the read of its answer finds that and codes the row
+
+    def _replace(self, slot: int) -> None:
+        self._end(self._workers[slot])
+        self._workers[slot] = self._start()
+
+    def _end(self, worker: _Worker) -> None:
+        if worker.process.is_alive():
+            worker.process.kill()
+        worker.process.join(5)
+        worker.connection.close()
+        worker.process.close()

@@ -1,0 +1,108 @@
+"""`fc`: force closure in free space. Close once, then hold against six forces from that state."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from schemas.frames import rotation_angle
+from stages.envs.base import GraspResult
+from stages.envs.config import FcConfig
+from stages.envs.mujoco.metrics import count_contacts
+from stages.envs.mujoco.protocols.trial import Float, Trial
+from stages.envs.outcomes import DROPPED, OK, ROTATED
+
+AXES = np.array([[1, 0, 0], [-1, 0, 0], [0, 1, 0], [0, -1, 0], [0, 0, 1], [0, 0, -1]], float)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hold:
+    """What one force did: largest motion (m, rad), and "" or what failed."""
+
+    translation: float
+    rotation: float
+    failed: str  # "" | "translation" | "rotation"
+
+
+def run_fc(trial: Trial, config: FcConfig) -> GraspResult:
+    """Score one grasp: close, then six forces of `fc_force_scale * mass` N, world axes."""
+    result = trial.close_hand(config.closing)
+    if result.outcome:
+        return result
+    grasp = trial.grasp
+    start = trial.save()
+    closed = len(trial.snapshots)
+    holds: list[Hold] = []
+    outcome = OK
+    for direction in AXES:
+        trial.restore(start)
+        if outcome == OK:  # a rollout shows the closing, then the first failure or the last hold
+            del trial.snapshots[closed:]
+        recording, trial.record = trial.record, trial.record and outcome == OK
+        hold = hold_against(trial, direction * config.fc_force_scale * grasp.mass, config)
+        trial.record = recording
+        if hold.failed and outcome == OK:
+            outcome = ROTATED if hold.failed == "rotation" else DROPPED[len(holds)]
+        holds.append(hold)
+    return replace(
+        result,
+        outcome=outcome,
+        direction_success=np.array([not hold.failed for hold in holds]),
+        final_object_pose=grasp.object_pose(),
+        translation=max(hold.translation for hold in holds),
+        rotation=max(hold.rotation for hold in holds),
+        contacts_end=count_contacts(grasp),
+    )
+
+
+def hold_against(trial: Trial, force: Float, config: FcConfig) -> Hold:
+    """Pull on the object's centre of mass with `force` (3,) N, world, for `hold_time`."""
+    grasp, data = trial.grasp, trial.grasp.data
+    data.xfrc_applied[grasp.object_body, :3] = force
+    origin = grasp.object_pose()
+    left = grasp.steps(config.hold_time)
+    largest_move = largest_turn = 0.0
+    previous_move = previous_turn = 0.0
+    failed = ""
+    while left > 0:
+        n = min(config.check_every, left)
+        trial.step(n)
+        left -= n
+        pose = grasp.object_pose()
+        move = float(np.linalg.norm(pose[:3] - origin[:3]))
+        turn = rotation_angle(origin[3:], pose[3:])
+        largest_move, largest_turn = max(largest_move, move), max(largest_turn, turn)
+        if move > config.trans_thre:
+            failed = "translation"
+        elif turn > config.angle_thre:
+            failed = "rotation"
+        if failed or (
+            config.settled_factor > 0
+            and _settled(trial, n, left, (move, previous_move), (turn, previous_turn), config)
+        ):
+            break
+        previous_move, previous_turn = move, turn
+    data.xfrc_applied[grasp.object_body, :3] = 0.0
+    return Hold(translation=largest_move, rotation=largest_turn, failed=failed)
+
+
+def _settled(
+    trial: Trial,
+    n: int,
+    left: int,
+    moves: tuple[float, float],
+    turns: tuple[float, float],
+    config: FcConfig,
+) -> bool:
+    """Whether `settled_factor` times the present speed still cannot reach a threshold in time."""
+    grasp = trial.grasp
+    velocity = grasp.data.qvel[grasp.object_dof : grasp.object_dof + 6]
+    window = n * grasp.physics.timestep
+    remaining = left * grasp.physics.timestep * config.settled_factor
+    # The larger of the speed now and over the last window: neither a rest between two slips nor a
+    # swing about its turning point passes for a halt.
+    speed = max(float(np.linalg.norm(velocity[:3])), abs(moves[0] - moves[1]) / window)
+    spin = max(float(np.linalg.norm(velocity[3:])), abs(turns[0] - turns[1]) / window)
+    return (
+        moves[0] + speed * remaining < config.trans_thre
+        and turns[0] + spin * remaining < config.angle_thre
+    )

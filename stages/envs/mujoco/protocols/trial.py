@@ -1,0 +1,190 @@
+"""What both protocols do first: check a grasp, measure it, close the hand, keep the state."""
+
+import time
+from dataclasses import dataclass, field, replace
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.envs.base import GraspResult, Rollout
+from stages.envs.config import ClosingConfig
+from stages.envs.mujoco.grasp_model import GraspModel
+from stages.envs.mujoco.hand_model import drive_hand, set_hand_qpos
+from stages.envs.mujoco.metrics import count_contacts, penetrations, tip_distances
+from stages.envs.outcomes import (
+    DIVERGED,
+    INITIAL_PENETRATION,
+    INVALID_INPUT,
+    NO_CONTACT,
+    TIMED_OUT,
+)
+
+Float = NDArray[np.float64]
+STATE = mujoco.mjtState.mjSTATE_INTEGRATION
+QUATERNION_TOLERANCE = 1e-4
+CHUNK = 25  # steps between checks for divergence and time
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class GraspInput:
+    """One row of a GraspSet with the pose of its object. All world frame."""
+
+    grasp_index: int
+    object_pose: Float  # (7,)
+    pregrasp_qpos: Float  # (7 + J,)
+    grasp_qpos: Float  # (7 + J,)
+    squeeze_qpos: Float  # (7 + J,)
+
+
+class StoppedError(RuntimeError):
+    """The trial ended before its verdict; carries the code."""
+
+    def __init__(self, code: str, message: str = "") -> None:
+        super().__init__(message or code)
+        self.code = code
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class Trial:
+    """One grasp in simulation. `step` is the only way time passes, so every limit is in it."""
+
+    grasp: GraspModel
+    row: GraspInput
+    deadline: float  # time.monotonic() seconds
+    record: bool = False
+    snapshots: list[tuple[Float, Float]] = field(default_factory=list)
+
+    def step(self, n: int) -> None:
+        """Advance `n` steps; raises StoppedError on divergence or past the deadline."""
+        model, data = self.grasp.model, self.grasp.data
+        while n > 0:
+            chunk = min(n, CHUNK)
+            mujoco.mj_step(model, data, chunk)
+            n -= chunk
+            speed = np.abs(data.qvel).max()
+            if not (speed < self.grasp.physics.max_speed and np.isfinite(data.qpos).all()):
+                raise StoppedError(DIVERGED, f"largest joint speed {speed:.3g} (m/s or rad/s)")
+            if time.monotonic() > self.deadline:
+                raise StoppedError(TIMED_OUT, "past timeout_s of wall-clock time")
+            if self.record:
+                self.snapshots.append((self.grasp.hand_qpos(), self.grasp.object_pose()))
+
+    def close_hand(self, closing: ClosingConfig) -> GraspResult:
+        """Measure the grasp pose, then pregrasp -> grasp -> squeeze; metrics so far.
+
+        Raises StoppedError when the grasp is invalid, starts in penetration or ends untouched.
+        """
+        grasp, row = self.grasp, self.row
+        _check(row, len(grasp.hand.joint_names))
+        pregrasp, target, squeeze = (
+            _canonical(q) for q in (row.pregrasp_qpos, row.grasp_qpos, row.squeeze_qpos)
+        )
+        self._place(target)
+        outer, inner = penetrations(grasp)
+        tips = tip_distances(grasp)
+        result = GraspResult(
+            outcome=NO_CONTACT,
+            final_object_pose=grasp.object_pose(),
+            contacts_grasp=count_contacts(grasp),
+            hand_object_penetration=outer,
+            self_penetration=inner,
+            contact_distance=float(tips.mean()) if len(tips) else np.nan,
+            contact_consistency=float(np.ptp(tips)) if len(tips) else np.nan,
+        )
+        self._place(pregrasp)
+        deepest = max(outer, penetrations(grasp)[0])
+        if deepest > closing.max_pene:
+            return replace(
+                result,
+                outcome=INITIAL_PENETRATION,
+                message=f"{deepest:.4f} m deep, allowed {closing.max_pene} m",
+            )
+        self._move(pregrasp, target, closing.approach_time)
+        self._move(target, squeeze, closing.squeeze_time)
+        self.step(grasp.steps(closing.settle_time))
+        contacts = count_contacts(grasp)
+        return replace(
+            result,
+            outcome="" if contacts else NO_CONTACT,
+            final_object_pose=grasp.object_pose(),
+            contacts_squeeze=contacts,
+        )
+
+    def save(self) -> Float:
+        """The whole integration state, to branch from."""
+        model = self.grasp.model
+        state = np.empty(mujoco.mj_stateSize(model, STATE))
+        mujoco.mj_getState(model, self.grasp.data, state, STATE)
+        return state
+
+    def restore(self, state: Float) -> None:
+        """Back to `save`; contacts and kinematics are recomputed."""
+        mujoco.mj_setState(self.grasp.model, self.grasp.data, state, STATE)
+        mujoco.mj_forward(self.grasp.model, self.grasp.data)
+
+    def finish(self, result: GraspResult, scene_id: str) -> GraspResult:
+        """`result` with its rollout when one was asked for."""
+        if not self.snapshots:
+            return result
+        qpos, poses = (np.array(column) for column in zip(*self.snapshots, strict=True))
+        rollout = Rollout(
+            qpos=qpos,
+            obj_pose=poses,
+            scene_id=scene_id,
+            success=result.success,
+            grasp_index=self.row.grasp_index,
+        )
+        return replace(result, rollout=rollout)
+
+    def _place(self, qpos: Float) -> None:
+        # A full reset, so that nothing (warm starts included) leaks in from an earlier grasp.
+        grasp = self.grasp
+        mujoco.mj_resetData(grasp.model, grasp.data)
+        set_hand_qpos(grasp.data, grasp.index, qpos)
+        a = grasp.object_qpos
+        grasp.data.qpos[a : a + 7] = _canonical(self.row.object_pose)
+        mujoco.mj_forward(grasp.model, grasp.data)
+
+    def _move(self, start: Float, end: Float, seconds: float) -> None:
+        n = self.grasp.steps(seconds)
+        # Targets change every fifth step: small enough to be smooth, few calls into Python.
+        for done in range(0, n, 5):
+            k = min(5, n - done)
+            drive_hand(self.grasp.data, self.grasp.index, _blend(start, end, (done + k) / n))
+            self.step(k)
+
+
+def _check(row: GraspInput, joints: int) -> None:
+    rows = {
+        "object_pose": (row.object_pose, 7),
+        "pregrasp_qpos": (row.pregrasp_qpos, 7 + joints),
+        "grasp_qpos": (row.grasp_qpos, 7 + joints),
+        "squeeze_qpos": (row.squeeze_qpos, 7 + joints),
+    }
+    for name, (values, size) in rows.items():
+        if values.shape != (size,) or not np.isfinite(values).all():
+            raise StoppedError(
+                INVALID_INPUT, f"{name}: expected {size} finite numbers, got {values.tolist()}"
+            )
+        norm = float(np.linalg.norm(values[3:7]))
+        if abs(norm - 1.0) > QUATERNION_TOLERANCE:
+            raise StoppedError(INVALID_INPUT, f"{name}: quaternion of norm {norm:.6g}, expected 1")
+
+
+def _canonical(qpos: Float) -> Float:
+    """The same pose with the quaternion's first non-zero number positive, so q and -q agree."""
+    out = qpos.astype(np.float64, copy=True)
+    quaternion = out[3:7]
+    leading = quaternion[np.flatnonzero(quaternion)[0]]
+    out[3:7] = quaternion / np.linalg.norm(quaternion) * (1.0 if leading > 0 else -1.0)
+    return out
+
+
+def _blend(start: Float, end: Float, t: float) -> Float:
+    """Linear between two qpos; the quaternion takes the short way and is normalised."""
+    out = (1 - t) * start + t * end
+    sign = 1.0 if start[3:7] @ end[3:7] >= 0 else -1.0
+    quaternion = (1 - t) * start[3:7] + t * sign * end[3:7]
+    out[3:7] = quaternion / np.linalg.norm(quaternion)
+    return out

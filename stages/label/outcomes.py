@@ -1,0 +1,33 @@
+"""Outcome codes of a label. They are the codes of the environment that scored the grasp."""
+
+from stages.envs.outcomes import (
+    CRASHED,
+    DIRECTIONS,
+    DIVERGED,
+    DROPPED,
+    FAULTS,
+    INITIAL_PENETRATION,
+    INVALID_INPUT,
+    MEANINGS,
+    NO_CONTACT,
+    OK,
+    ROTATED,
+    SLIPPED,
+    TIMED_OUT,
+)
+
+__all__ = [
+    "CRASHED",
+    "DIRECTIONS",
+    "DIVERGED",
+    "DROPPED",
+    "FAULTS",
+    "INITIAL_PENETRATION",
+    "INVALID_INPUT",
+    "MEANINGS",
+    "NO_CONTACT",
+    "OK",
+    "ROTATED",
+    "SLIPPED",
+    "TIMED_OUT",
+]

@@ -1,0 +1,127 @@
+"""Wires grasps and assets into labels: one item per (grasp set, protocol)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from schemas.records import GraspSet, LabelSet, ObjectAsset
+from stages.assets.hands.load import hand_digest, load_hand
+from stages.contract import Item, Outcome
+from stages.envs.base import BaseEnv, Evaluation, build_env
+from stages.envs.config import EnvConfig
+from stages.label.config import LabelConfig, protocol_hash
+from stages.label.errors import LabelConfigError
+
+
+class LabelStage:
+    """Scores every grasp set under every protocol of the config."""
+
+    name: ClassVar[str] = "label"
+    version: ClassVar[int] = 1
+    needs: ClassVar[tuple[str, ...]] = ("assets", "grasp")
+    record: ClassVar[type] = LabelSet
+
+    def plan(self, config: LabelConfig, upstream: Mapping[str, Sequence[Item]]) -> Sequence[Item]:
+        """Grasp items in their order, protocols inside; grouped by grasp set."""
+        items: list[Item] = []
+        for grasp in upstream["grasp"]:
+            assets = [pair for pair in grasp.inputs if pair[0] == "assets"]
+            if len(assets) != 1:
+                raise LabelConfigError(
+                    f"grasp item {grasp.id!r}: expected one assets input, got {len(assets)}"
+                )
+            for protocol in config.protocols:
+                items.append(
+                    Item(
+                        id=f"{grasp.id}/{protocol}",
+                        params={
+                            "protocol": protocol,
+                            "protocol_hash": protocol_hash(config, protocol),
+                        },
+                        inputs=(("grasp", grasp.id), assets[0]),
+                        group=grasp.id,
+                        tags=dict(grasp.tags),
+                    )
+                )
+        return items
+
+    def run(
+        self,
+        items: Sequence[Item],
+        inputs: Mapping[tuple[str, str], Any],
+        config: LabelConfig,
+        seeds: Mapping[str, int],
+    ) -> list[Outcome]:
+        """One LabelSet per item. Faults of single grasps are rows of it, never missing."""
+        outcomes: list[Outcome] = []
+        envs: dict[str, BaseEnv] = {}
+        try:
+            for item in items:
+                source, asset_source = item.inputs
+                grasps: GraspSet = inputs[source]
+                asset: ObjectAsset = inputs[asset_source]
+                protocol = str(item.params["protocol"])
+                if grasps.hand not in envs:
+                    hand = _hand_source(grasps, config)
+                    envs[grasps.hand] = build_env(EnvConfig(mj_env_config=config.env_config(hand)))
+                evaluation = envs[grasps.hand].evaluate(grasps, asset, protocol)
+                record = label_set(
+                    grasps, evaluation, protocol_hash(config, protocol), seeds[item.id]
+                )
+                outcomes.append(Outcome(id=item.id, record=record))
+        finally:
+            for env in envs.values():
+                env.close()
+        return outcomes
+
+
+def _hand_source(grasps: GraspSet, config: LabelConfig) -> str:
+    """Name or path of the hand that `grasps` were sampled with; its digest must agree."""
+    by_name = {load_hand(path).name: path for path in config.hands}
+    source = by_name.get(grasps.hand, grasps.hand)
+    digest = hand_digest(load_hand(source))
+    if digest != grasps.hand_digest:
+        raise LabelConfigError(
+            f"hand {grasps.hand!r}: the grasps were sampled with digest {grasps.hand_digest}, "
+            f"{source!r} has {digest}; sample them again, or name that hand's file in label.hands"
+        )
+    return source
+
+
+def label_set(grasps: GraspSet, evaluation: Evaluation, hash_: str, seed: int) -> LabelSet:
+    """Columns of the results, row i for grasp i.
+
+    `seed` is kept for the record only: both protocols are deterministic.
+    """
+    results = evaluation.results
+
+    def column(name: str, dtype: type) -> np.ndarray:
+        return np.array([getattr(result, name) for result in results], dtype)
+
+    return LabelSet(
+        hand=grasps.hand,
+        object_id=grasps.object_id,
+        protocol=evaluation.protocol,
+        protocol_hash=hash_,
+        engine=evaluation.engine,
+        grasp_index=np.asarray(grasps.grasp_index, np.int64),
+        success=evaluation.success,
+        outcome=np.array([result.outcome for result in results], dtype="<U32"),
+        direction_success=np.array([result.direction_success for result in results], bool).reshape(
+            -1, 6
+        ),
+        final_object_pose=np.array(
+            [result.final_object_pose for result in results], np.float64
+        ).reshape(-1, 7),
+        translation=column("translation", np.float64),
+        rotation=column("rotation", np.float64),
+        contacts_grasp=column("contacts_grasp", np.int32),
+        contacts_squeeze=column("contacts_squeeze", np.int32),
+        contacts_end=column("contacts_end", np.int32),
+        hand_object_penetration=column("hand_object_penetration", np.float64),
+        self_penetration=column("self_penetration", np.float64),
+        contact_distance=column("contact_distance", np.float64),
+        contact_consistency=column("contact_consistency", np.float64),
+        seed=seed,
+    )
