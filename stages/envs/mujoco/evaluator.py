@@ -23,6 +23,8 @@ class Evaluator:
     """Compiles a model once per (object, scale, protocol) and reuses it for every grasp."""
 
     def __init__(self, config: MjEnvConfig) -> None:
+        # Divergence is coded per grasp; MuJoCo's default also writes MUJOCO_LOG.TXT where it runs.
+        mujoco.set_mju_user_warning(_no_log)
         self.config = config
         self.hand = load_hand(config.hand)
         self._models: OrderedDict[tuple[object, ...], GraspModel] = OrderedDict()
@@ -66,3 +68,7 @@ class Evaluator:
                 self._models.popitem(last=False)
         self._models.move_to_end(key)
         return self._models[key]
+
+
+def _no_log(message: str) -> None:
+    del message

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -145,3 +146,19 @@ def test_empty_set_gives_no_rows(grasps: GraspSet, box: ObjectAsset) -> None:
     for workers in (0, 2):
         with MjEnv(MjEnvConfig(hand="panda_gripper", workers=workers)) as env:
             assert env.evaluate(none, box, "fc").results == ()
+
+
+def test_a_diverged_grasp_is_coded_and_leaves_no_log(
+    box: ObjectAsset,
+    make_row: MakeRow,
+    make_grasps: MakeGrasps,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    far = make_row(0.03)
+    far[1:, 0] += 1e6  # the root would have to jump by 1000 km
+    with MjEnv(MjEnvConfig(hand="panda_gripper", workers=0)) as env:
+        results = env.evaluate(make_grasps([far, make_row(0.03)]), box, "fc").results
+    assert [r.outcome for r in results] == ["diverged", "ok"]
+    assert list(tmp_path.iterdir()) == []

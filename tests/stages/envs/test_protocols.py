@@ -121,13 +121,13 @@ def test_coulomb_limit_of_a_two_pad_grip(
     grip = normal / 2
     # the grip is what the position servo gives: kp * (q - target)
     assert grip == pytest.approx(1000 * 0.01, rel=0.15)
-    start = trial.save()
+    start, origin = trial.save(), trial.object_start()
     limit = 2 * friction * grip
     for axis in ([1, 0, 0], [-1, 0, 0], [0, 0, -1]):  # along +z the palm is in the way
         trial.restore(start)
-        assert not hold_against(trial, 0.9 * limit * np.array(axis, float), config).failed
+        assert not hold_against(trial, 0.9 * limit * np.array(axis, float), config, origin).failed
         trial.restore(start)
-        assert hold_against(trial, 1.1 * limit * np.array(axis, float), config).failed
+        assert hold_against(trial, 1.1 * limit * np.array(axis, float), config, origin).failed
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

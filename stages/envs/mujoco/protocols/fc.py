@@ -38,7 +38,8 @@ def run_fc(trial: Trial, config: FcConfig) -> GraspResult:
         if outcome == OK:  # a rollout shows the closing, then the first failure or the last hold
             del trial.snapshots[closed:]
         recording, trial.record = trial.record, trial.record and outcome == OK
-        hold = hold_against(trial, direction * config.fc_force_scale * grasp.mass, config)
+        force = direction * config.fc_force_scale * grasp.mass
+        hold = hold_against(trial, force, config, trial.object_start())
         trial.record = recording
         if hold.failed and outcome == OK:
             outcome = ROTATED if hold.failed == "rotation" else DROPPED[len(holds)]
@@ -54,11 +55,14 @@ def run_fc(trial: Trial, config: FcConfig) -> GraspResult:
     )
 
 
-def hold_against(trial: Trial, force: Float, config: FcConfig) -> Hold:
-    """Pull on the object's centre of mass with `force` (3,) N, world, for `hold_time`."""
+def hold_against(trial: Trial, force: Float, config: FcConfig, origin: Float) -> Hold:
+    """Pull on the object's centre of mass with `force` (3,) N, world, for `hold_time`.
+
+    Motion is counted from `origin` (7,), world: the pose the object had before the hand closed,
+    so that a grasp which throws the object out of place while closing is no success (as in DGB).
+    """
     grasp, data = trial.grasp, trial.grasp.data
     data.xfrc_applied[grasp.object_body, :3] = force
-    origin = grasp.object_pose()
     left = grasp.steps(config.hold_time)
     largest_move = largest_turn = 0.0
     previous_move = previous_turn = 0.0

@@ -111,6 +111,10 @@ class Trial:
             contacts_squeeze=contacts,
         )
 
+    def object_start(self) -> Float:
+        """(7,) pose of the object before the hand closed, world."""
+        return _canonical(self.row.object_pose)
+
     def save(self) -> Float:
         """The whole integration state, to branch from."""
         model = self.grasp.model
@@ -143,7 +147,7 @@ class Trial:
         mujoco.mj_resetData(grasp.model, grasp.data)
         set_hand_qpos(grasp.data, grasp.index, qpos)
         a = grasp.object_qpos
-        grasp.data.qpos[a : a + 7] = _canonical(self.row.object_pose)
+        grasp.data.qpos[a : a + 7] = self.object_start()
         mujoco.mj_forward(grasp.model, grasp.data)
 
     def _move(self, start: Float, end: Float, seconds: float) -> None:
