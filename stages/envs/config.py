@@ -45,6 +45,8 @@ class FcConfig:
     hold_time: float = 2.0  # s a direction (DGB)
     trans_thre: float = 0.05  # m (DGB)
     angle_thre: float = 0.2617993877991494  # rad, 15 degrees (DGB)
+    count_closing: bool = False  # whether motion is counted from before the hand closes (as DGB
+    # does) instead of from after the squeeze. A jaw that centres an object moves it without harm
     check_every: int = 25  # steps between checks (0.1 s)
     settled_factor: float = 10.0  # 1; a hold is decided early once its speed, times this, times the
     # time left, cannot reach either threshold. 0 runs every hold to its end

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from schemas.frames import quaternion_to_matrix
 from schemas.records import ObjectAsset
-from stages.envs.config import MjEnvConfig
+from stages.envs.config import FcConfig, MjEnvConfig
 from stages.envs.mujoco.evaluator import Evaluator
 from stages.envs.mujoco.protocols.trial import GraspInput
 
@@ -154,7 +154,9 @@ def shadow_file(folder: Path) -> Path:
 
 def test_labels_and_penetrations_agree(tmp_path: Path) -> None:
     labels = json.loads((ROOT / "labels_fc.json").read_text())["labels"][::9]
-    evaluator = Evaluator(MjEnvConfig(hand=str(shadow_file(tmp_path)), workers=0))
+    evaluator = Evaluator(
+        MjEnvConfig(hand=str(shadow_file(tmp_path)), workers=0, fc=FcConfig(count_closing=True))
+    )
     assets: dict[tuple[str, float], ObjectAsset] = {}
     agree, depth_errors, self_errors = [], [], []
     for label in labels:

@@ -30,6 +30,7 @@ def run_fc(trial: Trial, config: FcConfig) -> GraspResult:
         return result
     grasp = trial.grasp
     start = trial.save()
+    origin = trial.object_start() if config.count_closing else grasp.object_pose()
     closed = len(trial.snapshots)
     holds: list[Hold] = []
     outcome = OK
@@ -39,7 +40,7 @@ def run_fc(trial: Trial, config: FcConfig) -> GraspResult:
             del trial.snapshots[closed:]
         recording, trial.record = trial.record, trial.record and outcome == OK
         force = direction * config.fc_force_scale * grasp.mass
-        hold = hold_against(trial, force, config, trial.object_start())
+        hold = hold_against(trial, force, config, origin)
         trial.record = recording
         if hold.failed and outcome == OK:
             outcome = ROTATED if hold.failed == "rotation" else DROPPED[len(holds)]
@@ -58,8 +59,7 @@ def run_fc(trial: Trial, config: FcConfig) -> GraspResult:
 def hold_against(trial: Trial, force: Float, config: FcConfig, origin: Float) -> Hold:
     """Pull on the object's centre of mass with `force` (3,) N, world, for `hold_time`.
 
-    Motion is counted from `origin` (7,), world: the pose the object had before the hand closed,
-    so that a grasp which throws the object out of place while closing is no success (as in DGB).
+    Motion is counted from `origin` (7,), world.
     """
     grasp, data = trial.grasp, trial.grasp.data
     data.xfrc_applied[grasp.object_body, :3] = force
