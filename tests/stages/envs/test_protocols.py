@@ -160,7 +160,7 @@ def test_early_decision_agrees_with_the_full_hold(
 ) -> None:
     rng = np.random.default_rng(3)
     rows = []
-    for _ in range(12):
+    for _ in range(8):
         row = make_row(0.03 + rng.uniform(0, 0.03), width=0.02)
         row[:, 0] += rng.uniform(-0.03, 0.03)
         row[2, 7:] = 0.02 - rng.uniform(0.0002, 0.002)  # grips near the limit
