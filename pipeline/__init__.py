@@ -1,0 +1,1 @@
+"""The conductor: knows the graph of stages, knows no physics and no rays."""

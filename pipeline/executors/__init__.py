@@ -1,0 +1,14 @@
+"""Who runs the blocks. Every executor gives the same records; they differ in where and how."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from pipeline.work import Result, Task
+
+
+class Executor(Protocol):
+    """`run` may be called again with further tasks; results come in any order."""
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Result]]: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,14 @@
+"""Blocks in this process, one after another: for debuggers. No time limit, no crash shield."""
+
+from collections.abc import Iterator, Sequence
+
+from pipeline.work import Result, Task, work
+
+
+class InlineExecutor:
+    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Result]]:
+        for task in tasks:
+            yield task, work(task)
+
+    def close(self) -> None:
+        pass

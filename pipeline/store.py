@@ -1,0 +1,210 @@
+"""Where blocks live: OUT/blocks/<stage>/<name>.npz and, written last, its marker <name>.json.
+
+A block without its marker does not exist. The marker holds the sha256 of the npz and one row per
+item: id, key, outcome code, message and the index of its record. Failures live in markers alone.
+"""
+
+import hashlib
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from pipeline.errors import CorruptBlockError, StorageError, VersionError
+from pipeline.files import TEMPORARY, storage_error, write_atomic
+
+LAYOUT_VERSION = 1
+MESSAGE_LIMIT = 4000  # characters kept of one item's message
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """What a marker says of one item. `index` is its place in the npz, None for a failure."""
+
+    id: str
+    key: str
+    own: str
+    code: str
+    message: str = ""
+    index: int | None = None
+    attempt: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Marker:
+    """A committed block. `sha256` and `size` (bytes) are of its npz, "" and 0 without one."""
+
+    stage: str
+    block: str
+    sha256: str
+    size: int
+    seconds: float  # wall time of the block's stage call
+    rows: tuple[Row, ...]
+
+
+class Store:
+    """Blocks of one output folder."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+
+    def open(self) -> None:
+        """Create or check the output folder; refuses what another version or program wrote."""
+        try:
+            self.out.mkdir(parents=True, exist_ok=True)
+            self.check_version()
+            version = self.out / "version"
+            if not version.exists():
+                text = f"{LAYOUT_VERSION}\n".encode()
+                write_atomic(version, lambda file: _put(file, text))
+        except OSError as error:
+            if isinstance(error, StorageError):
+                raise
+            raise storage_error(self.out, error) or error from error
+
+    def check_version(self) -> None:
+        """Raise unless the folder is absent, empty or of this layout version."""
+        version = self.out / "version"
+        if version.exists():
+            found = version.read_text(encoding="utf-8").strip()
+            if found != str(LAYOUT_VERSION):
+                raise VersionError(
+                    f"output {self.out}: written with layout version {found}, this program "
+                    f"writes {LAYOUT_VERSION}. Nothing was touched; choose another --out"
+                )
+        elif self.out.is_dir() and any(p.name != ".lock" for p in self.out.iterdir()):
+            raise StorageError(
+                f"output {self.out}: the folder has files but no version file, so it is not an "
+                "output of this program. Nothing was touched; choose another --out"
+            )
+
+    def folder(self, stage: str) -> Path:
+        return self.out / "blocks" / stage
+
+    def npz_path(self, stage: str, block: str) -> Path:
+        return self.folder(stage) / f"{block}.npz"
+
+    def marker_path(self, stage: str, block: str) -> Path:
+        return self.folder(stage) / f"{block}.json"
+
+    def block_name(self, keys: Iterable[str], attempt: int) -> str:
+        """Named by the keys it holds, so a repeated commit meets only its own file."""
+        name = hashlib.sha256("\n".join(keys).encode()).hexdigest()[:24]
+        return f"{name}-{attempt}" if attempt else name
+
+    def commit(
+        self, *, stage: str, rows: Sequence[Row], records: Sequence[Any], seconds: float
+    ) -> Marker:
+        """Publish a block: the records of the rows with an index, in order, then the marker."""
+        import numpy as np
+
+        from schemas.records import encode
+
+        attempt = max(row.attempt for row in rows)
+        block = self.block_name([row.key for row in rows], attempt)
+        self.folder(stage).mkdir(parents=True, exist_ok=True)
+        sha256, size = "", 0
+        if records:
+            arrays = {
+                f"{i}/{name}": array
+                for i, record in enumerate(records)
+                for name, array in encode(record).items()
+            }
+            buffer = io.BytesIO()
+            np.savez(buffer, **arrays)  # type: ignore[arg-type]
+            data = buffer.getbuffer()
+            sha256, size = hashlib.sha256(data).hexdigest(), data.nbytes
+            write_atomic(self.npz_path(stage, block), lambda file: _put(file, data))
+        marker = Marker(
+            stage=stage, block=block, sha256=sha256, size=size, seconds=seconds, rows=tuple(rows)
+        )
+        text = json.dumps(asdict(marker) | {"layout": LAYOUT_VERSION}, indent=1).encode()
+        write_atomic(self.marker_path(stage, block), lambda file: _put(file, text))
+        return marker
+
+    def read_marker(self, path: Path) -> Marker:
+        """Parse a marker, or raise CorruptBlockError."""
+        try:
+            data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            rows = tuple(Row(**row) for row in data.pop("rows"))
+            if data.pop("layout") != LAYOUT_VERSION:
+                raise CorruptBlockError(path, "marker of another layout version")
+            return Marker(rows=rows, **data)
+        except (ValueError, TypeError, KeyError) as error:
+            if isinstance(error, CorruptBlockError):
+                raise
+            raise CorruptBlockError(path, f"torn marker ({error})") from error
+
+    def check(self, marker: Marker, *, deep: bool = True) -> None:
+        """Raise CorruptBlockError unless the npz has the promised size and (deep) checksum."""
+        if not marker.sha256:
+            return
+        path = self.npz_path(marker.stage, marker.block)
+        try:
+            size = path.stat().st_size
+        except FileNotFoundError:
+            raise CorruptBlockError(path, "the block of a marker is missing") from None
+        if size != marker.size:
+            raise CorruptBlockError(path, f"expected {marker.size} bytes, got {size}")
+        if deep and (found := file_sha256(path)) != marker.sha256:
+            raise CorruptBlockError(path, f"expected sha256 {marker.sha256[:12]}, got {found[:12]}")
+
+    def read(self, stage: str, block: str, record: type) -> dict[int, Any]:
+        """All records of a block by index, after its checksum."""
+        marker = self.read_marker(self.marker_path(stage, block))
+        self.check(marker)
+        indices = [row.index for row in marker.rows if row.index is not None]
+        return dict(self._decode(marker, record, indices))
+
+    def read_arrays(self, marker: Marker) -> dict[int, dict[str, Any]]:
+        """Arrays by record index and field name, unchecked against any record class."""
+        import numpy as np
+
+        if not marker.sha256:
+            return {}
+        out: dict[int, dict[str, Any]] = {}
+        with np.load(self.npz_path(marker.stage, marker.block), allow_pickle=False) as npz:
+            for name in npz.files:
+                index, _, field = name.partition("/")
+                out.setdefault(int(index), {})[field] = npz[name]
+        return out
+
+    def _decode(
+        self, marker: Marker, record: type, indices: Sequence[int]
+    ) -> Iterable[tuple[int, Any]]:
+        from schemas.records import decode
+
+        arrays: Mapping[int, dict[str, Any]] = self.read_arrays(marker)
+        return [(i, decode(record, arrays[i])) for i in indices]
+
+    def markers(self, stage: str) -> list[Path]:
+        """Paths of all markers of a stage, sorted."""
+        folder = self.folder(stage)
+        return sorted(folder.glob("*.json")) if folder.is_dir() else []
+
+    def remove(self, stage: str, block: str) -> None:
+        """Unpublish a block: the marker first, so a cut leaves an orphan, never a promise."""
+        self.marker_path(stage, block).unlink(missing_ok=True)
+        self.npz_path(stage, block).unlink(missing_ok=True)
+
+    def clean(self) -> None:
+        """Remove what a killed run left: temporary files and blocks that got no marker."""
+        blocks = self.out / "blocks"
+        if not blocks.is_dir():
+            return
+        for path in blocks.glob(f"*/*{TEMPORARY}*"):
+            path.unlink(missing_ok=True)
+        for path in blocks.glob("*/*.npz"):
+            if not path.with_suffix(".json").exists():
+                path.unlink(missing_ok=True)
+
+
+def file_sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _put(file: IO[bytes], data: bytes | memoryview) -> None:
+    file.write(data)
