@@ -85,6 +85,4 @@ class Camera:
     T_world_cam: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "T_world_cam", check_transform(self.T_world_cam, "T_world_cam")
-        )
+        object.__setattr__(self, "T_world_cam", check_transform(self.T_world_cam, "T_world_cam"))

@@ -1,1 +1,3 @@
+"""Renderers behind one protocol: name -> "module:class", imported when chosen."""
 
+BACKENDS = {"embree": "stages.render.backends.embree:EmbreeBackend"}

@@ -1,0 +1,46 @@
+"""What a renderer does: z-depth and segment id of the same hit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.camera import Camera
+from schemas.records import ObjectAsset, Scene
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Hits:
+    """What some pixels see. Depth and id come from one hit, so they never disagree on edges."""
+
+    pixel: NDArray[np.int64]  # (M,) row * width + column, ascending
+    z: NDArray[np.float32]  # (M,) z-depth, m; NaN where nothing was hit
+    segment: NDArray[np.uint16]  # (M,) ids of Scene.segment_table; 0 where nothing was hit
+
+    def dense(self, height: int, width: int) -> tuple[NDArray[np.float32], NDArray[np.uint16]]:
+        """Images (H, W): depth (NaN where not cast or missed) and segment (0 there)."""
+        depth = np.full(height * width, np.nan, np.float32)
+        segment = np.zeros(height * width, np.uint16)
+        depth[self.pixel] = self.z
+        segment[self.pixel] = self.segment
+        return depth.reshape(height, width), segment.reshape(height, width)
+
+
+class RenderBackend(Protocol):
+    """`prepare` once per scene, `render` once per view."""
+
+    def prepare(self, scene: Scene, assets: Sequence[ObjectAsset]) -> Any:
+        """Whatever serves all views of a scene; `assets` in the order of `scene.object_ids`."""
+        ...
+
+    def hulls(self, prepared: Any) -> Sequence[NDArray[np.float64]]:
+        """Per object, (n, 3) world points whose convex hull contains the object."""
+        ...
+
+    def render(
+        self, prepared: Any, camera: Camera, pixels: NDArray[np.int64] | None = None
+    ) -> Hits:
+        """Hits of `pixels` (ascending), or of all pixels."""
+        ...

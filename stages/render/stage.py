@@ -1,0 +1,110 @@
+"""(scene, view) pairs -> cropped single-view clouds."""
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, ClassVar
+
+import numpy as np
+
+from schemas.records import Cloud, ObjectAsset, Scene
+from stages.contract import Item, Outcome
+from stages.crop import crop_pixels
+from stages.render.backends import BACKENDS
+from stages.render.backends.protocol import RenderBackend
+from stages.render.cameras import sample_camera
+from stages.render.config import RenderConfig
+from stages.render.cull import surviving_pixels
+from stages.render.errors import RenderConfigError
+
+EMPTY = "empty_cloud"
+
+
+def load_backend(name: str) -> RenderBackend:
+    """A new backend by name; raises RenderConfigError listing the names."""
+    if name not in BACKENDS:
+        raise RenderConfigError(f"backend: unknown {name!r}; choose from {', '.join(BACKENDS)}")
+    module, _, attribute = BACKENDS[name].partition(":")
+    return getattr(import_module(module), attribute)()
+
+
+class RenderStage:
+    """One item per (scene, view); the views of a scene share one prepared scene."""
+
+    name: ClassVar[str] = "render"
+    version: ClassVar[int] = 1
+    needs: ClassVar[tuple[str, ...]] = ("assets", "scene")
+    record: ClassVar[type] = Cloud
+
+    def plan(self, config: RenderConfig, upstream: Mapping[str, Sequence[Item]]) -> list[Item]:
+        return [
+            Item(
+                id=f"{scene.id}/v{view:02d}",
+                params={"view": view},
+                inputs=(("scene", scene.id), *dict.fromkeys(scene.inputs)),
+                group=scene.id,
+            )
+            for scene in upstream["scene"]
+            for view in range(config.views)
+        ]
+
+    def run(
+        self,
+        items: Sequence[Item],
+        inputs: Mapping[tuple[str, str], Any],
+        config: RenderConfig,
+        seeds: Mapping[str, int],
+    ) -> list[Outcome]:
+        backend = load_backend(config.backend)
+        outcomes: list[Outcome] = []
+        scene: Scene | None = None
+        prepared: Any = None
+        for item in items:
+            wanted: Scene = inputs[item.inputs[0]]
+            if scene is not wanted:
+                scene = wanted
+                assets: list[ObjectAsset] = [inputs["assets", oid] for oid in scene.object_ids]
+                prepared = backend.prepare(scene, assets)
+            view = int(item.params["view"])
+            cloud = render_view(backend, prepared, scene, view, config, seeds[item.id])
+            if len(cloud.points):
+                outcomes.append(Outcome(id=item.id, record=cloud))
+            else:
+                message = "no point survived the crop: the camera sees none of its segments"
+                outcomes.append(Outcome(id=item.id, code=EMPTY, message=message))
+        return outcomes
+
+
+def render_view(
+    backend: RenderBackend,
+    prepared: Any,
+    scene: Scene,
+    view: int,
+    config: RenderConfig,
+    seed: int,
+) -> Cloud:
+    """Camera by seed, the rays that can survive, the crop."""
+    camera = sample_camera(config.camera, scene, view, seed)
+    pixels = surviving_pixels(scene, backend.hulls(prepared), camera, config.crop)
+    hits = backend.render(prepared, camera, pixels)
+    cropped = crop_pixels(
+        hits.pixel,
+        hits.z,
+        camera.intrinsics,
+        config.crop,
+        seed=seed,
+        segment=hits.segment,
+        segment_table=scene.segment_table,
+        T_world_cam=camera.T_world_cam,
+        table_pose=scene.table_pose,
+    )
+    K = camera.intrinsics
+    return Cloud(
+        scene_id=scene.scene_id,
+        view=view,
+        frame=config.crop.frame,
+        points=cropped.points,
+        segment=cropped.segment,
+        valid_count=cropped.valid_count,
+        intrinsics=np.array([K.fx, K.fy, K.cx, K.cy, K.width, K.height], np.float64),
+        T_world_cam=camera.T_world_cam,
+    )
