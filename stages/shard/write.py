@@ -60,30 +60,37 @@ def write_dataset(
     rows: list[dict[str, Any]] = []
     statistics: dict[str, Any] = {}
     frames: set[str] = set()
-    for split in sorted({s.split for s in ordered} | set(splits.values())):
-        mine = [scene for scene in ordered if scene.split == split]
-        split_rows: list[dict[str, Any]] = []
-        for number, start in enumerate(range(0, len(mine), config.scenes_per_shard)):
-            part = mine[start : start + config.scenes_per_shard]
-            clouds = [sorted(clouds_of(s.scene_id), key=lambda c: c.view) for s in part]
-            _check_clouds(part, clouds)
-            content = cloud_arrays(part, clouds, split)
-            frames |= {cloud.frame for of_scene in clouds for cloud in of_scene}
-            if len(frames) > 1:
-                raise ShardContentError(f"clouds in several frames {sorted(frames)}; choose one")
-            name = shard_name(split, number)
-            written[name] = _put(folder / name, content, config, waiting)
-            split_rows += _index_rows(part, clouds, name)
-        rows += split_rows
-        of_split = [g for g in grasps if splits[g.object_id] == split]
-        statistics[split] = cloud_statistics(mine, split_rows)
-        if of_split:
-            content = grasp_arrays(
-                of_split, [x for x in labels if splits[x.object_id] == split], split
-            )
-            name = grasps_name(split)
-            written[name] = _put(folder / name, content, config, waiting)
-            statistics[split]["grasps"] = grasp_statistics(content)
+    try:
+        for split in sorted({s.split for s in ordered} | set(splits.values())):
+            mine = [scene for scene in ordered if scene.split == split]
+            split_rows: list[dict[str, Any]] = []
+            for number, start in enumerate(range(0, len(mine), config.scenes_per_shard)):
+                part = mine[start : start + config.scenes_per_shard]
+                clouds = [sorted(clouds_of(s.scene_id), key=lambda c: c.view) for s in part]
+                _check_clouds(part, clouds)
+                content = cloud_arrays(part, clouds, split)
+                frames |= {cloud.frame for of_scene in clouds for cloud in of_scene}
+                if len(frames) > 1:
+                    raise ShardContentError(
+                        f"clouds in several frames {sorted(frames)}; choose one"
+                    )
+                name = shard_name(split, number)
+                written[name] = _put(folder / name, content, config, waiting)
+                split_rows += _index_rows(part, clouds, name)
+            rows += split_rows
+            of_split = [g for g in grasps if splits[g.object_id] == split]
+            statistics[split] = cloud_statistics(mine, split_rows)
+            if of_split:
+                content = grasp_arrays(
+                    of_split, [x for x in labels if splits[x.object_id] == split], split
+                )
+                name = grasps_name(split)
+                written[name] = _put(folder / name, content, config, waiting)
+                statistics[split]["grasps"] = grasp_statistics(content)
+    except BaseException:
+        for staged in waiting:
+            shutil.rmtree(staged.temporary, ignore_errors=True)
+        raise
     for staged in waiting:
         staged.swap()
     _publish_manifest(out, manifest, rows, written, statistics, assets, splits, frames)

@@ -1,5 +1,6 @@
 """Zarr v3 arrays through TensorStore: one inner chunk is what is read, one file holds many."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,8 @@ def write_array(
         "name": "sharding_indexed",
         "configuration": {"chunk_shape": chunk, "codecs": codecs},
     }
+    global _used
+    _used = True
     store = ts.open(
         {
             "driver": "zarr3",
@@ -64,8 +67,40 @@ def write_array(
     store.write(np.ascontiguousarray(array)).result()
 
 
-def open_array(path: Path, cache_bytes: int = 0) -> Any:
-    """A TensorStore to slice; `.read().result()` gives numpy. Its cache is its own."""
+class ArrayReader:
+    """Rows of one array on disk, opened once."""
+
+    def __init__(self, path: Path, cache_bytes: int = 0) -> None:
+        self._store: Any = _open_forked(path) if _forked else _open(path, cache_bytes)
+
+    def read(self, start: int | None = None, stop: int | None = None) -> NDArray[Any]:
+        """Rows start:stop as numpy, all when left out."""
+        part = self._store[start:stop]
+        return part if isinstance(part, np.ndarray) else np.asarray(part.read().result())
+
+
+def read_array(path: Path) -> NDArray[Any]:
+    """A whole array as numpy."""
+    return ArrayReader(path).read()
+
+
+_used = False  # TensorStore has started its threads in this process
+_forked = False  # this process was forked from one that had
+
+
+def _after_fork() -> None:
+    global _forked
+    _forked = _forked or _used
+
+
+# TensorStore aborts the process when its threads did not survive a fork, as they never do. A
+# DataLoader forks by default, so a worker forked after the first read goes on with zarr-python.
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _open(path: Path, cache_bytes: int) -> Any:
+    global _used
+    _used = True
     context = ts.Context({"cache_pool": {"total_bytes_limit": cache_bytes}})
     spec = {
         "driver": "zarr3",
@@ -76,6 +111,7 @@ def open_array(path: Path, cache_bytes: int = 0) -> Any:
     return ts.open(spec, open=True, read=True, context=context).result()
 
 
-def read_array(path: Path, start: int | None = None, stop: int | None = None) -> NDArray[Any]:
-    """Rows start:stop of an array as numpy."""
-    return np.asarray(open_array(path)[start:stop].read().result())
+def _open_forked(path: Path) -> Any:
+    import zarr
+
+    return zarr.open_array(path, mode="r")

@@ -1,0 +1,101 @@
+"""Grasps of the objects of a scene, moved from their own world into the frame of a cloud."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.frames import invert, matrix_to_quaternion, pose_to_matrix, transform_points
+from stages.shard.errors import UnknownChoiceError
+from stages.shard.layout import grasps_name
+from stages.shard.open import check_shard, load_commit, read_groups
+
+Float = NDArray[np.float64]
+POSES = ("pregrasp_qpos", "grasp_qpos", "squeeze_qpos")
+
+
+def move_qpos(T_new_old: Float, qpos: Float) -> Float:
+    """(G, 7 + J) hand qpos of the old frame -> the new one; the joints stay as they are."""
+    q = matrix_to_quaternion(T_new_old[:3, :3])
+    w, v = qpos[:, 3:4], qpos[:, 4:7]
+    out = qpos.copy()
+    out[:, :3] = transform_points(T_new_old, qpos[:, :3])
+    out[:, 3:4] = q[0] * w - v @ q[1:, None]
+    out[:, 4:7] = q[0] * v + w * q[1:] + np.cross(q[1:], v)
+    return out
+
+
+class GraspTable:
+    """Grasps of one hand, and labels of one protocol, of one split; in memory.
+
+    A label says what became of the grasp on the object alone, not among its neighbours.
+    """
+
+    def __init__(self, out: Path, split: str, hand: str, protocol: str | None = None) -> None:
+        from stages.shard.backends.zarr3 import read_array
+
+        commit = load_commit(out)
+        if grasps_name(split) not in commit["shards"]:
+            raise UnknownChoiceError("hand", hand, ())
+        shard = check_shard(out, grasps_name(split), commit)
+        groups = read_groups(shard)
+        hands = [g.split("/")[1] for g in groups if g.startswith("grasps/")]
+        if hand not in hands:
+            raise UnknownChoiceError("hand", hand, hands)
+        self.hand, self.protocol = hand, protocol
+        self.joint_names: tuple[str, ...] = tuple(groups[f"grasps/{hand}"]["joint_names"])
+        names = ("object_index", "object_pose", "grasp_index", *POSES)
+        self.arrays = {name: read_array(shard / "grasps" / hand / name) for name in names}
+        self.outcome_codes: tuple[str, ...] = ()
+        if protocol is not None:
+            prefix = f"labels/{hand}/"
+            protocols = [g.removeprefix(prefix) for g in groups if g.startswith(prefix)]
+            if protocol not in protocols:
+                raise UnknownChoiceError("protocol", protocol, protocols)
+            self.outcome_codes = tuple(groups[prefix + protocol]["outcome_codes"])
+            for name in ("labelled", "success", "outcome"):
+                self.arrays[name] = read_array(shard / prefix / protocol / name)
+        # Rows are sorted by object: each object's are one slice.
+        ids = groups[""]["object_ids"]
+        index = self.arrays["object_index"]
+        self.rows = {
+            name: np.arange(*np.searchsorted(index, [i, i + 1])) for i, name in enumerate(ids)
+        }
+        if protocol is not None:
+            kept = self.arrays["labelled"]
+            self.rows = {name: rows[kept[rows]] for name, rows in self.rows.items()}
+
+    def of_scene(
+        self, object_ids: Sequence[str], object_poses: Float, T_frame_world: Float
+    ) -> dict[str, NDArray[Any]]:
+        """Every grasp of a scene's objects: qpos (G, 7 + J) with the root in the frame.
+
+        Also object_slot (G,), the object's place in the scene (segment id less 2), grasp_index
+        (G,), and with a protocol success (G,) and outcome (G,), an index into outcome_codes.
+        """
+        parts: dict[str, list[NDArray[Any]]] = {}
+        names = [*POSES, "object_slot", "grasp_index"]
+        names += ["success", "outcome"] if self.protocol is not None else []
+        for slot, (name, pose) in enumerate(zip(object_ids, object_poses, strict=True)):
+            rows = self.rows.get(name, np.zeros(0, np.int64))
+            T_frame_object = T_frame_world @ pose_to_matrix(pose)
+            poses = self.arrays["object_pose"][rows]
+            # One transform per distinct pose of the object, and there are few of them.
+            distinct, inverse = np.unique(poses, axis=0, return_inverse=True)
+            moves = [T_frame_object @ invert(pose_to_matrix(p)) for p in distinct]
+            moved = {key: self.arrays[key][rows].copy() for key in POSES}
+            for k, T in enumerate(moves):
+                here = inverse.reshape(-1) == k
+                for key in POSES:
+                    moved[key][here] = move_qpos(T, moved[key][here])
+            for key in names:
+                if key in POSES:
+                    value = moved[key]
+                elif key == "object_slot":
+                    value = np.full(len(rows), slot, np.int64)
+                else:
+                    value = self.arrays[key][rows]
+                parts.setdefault(key, []).append(value)
+        return {key: np.concatenate(values) for key, values in parts.items()}
