@@ -137,6 +137,22 @@ CLOUD_FIELDS: dict[str, Field] = {
 """Arrays of `<split>-NNNNN.zarr`."""
 
 GRASP_FIELDS: dict[str, Field] = {
+    "objects/vertex_offsets": Field(
+        dtype="int64", shape=("object+1",), unit="", frame="", low=0,
+        description="object i of object_ids has vertices[vertex_offsets[i]:vertex_offsets[i + 1]]",
+    ),
+    "objects/vertices": Field(
+        dtype="float32", shape=("vertex", 3), unit="m", frame="object",
+        description="vertices of the repaired meshes, scale applied",
+    ),
+    "objects/face_offsets": Field(
+        dtype="int64", shape=("object+1",), unit="", frame="", low=0,
+        description="object i of object_ids has faces[face_offsets[i]:face_offsets[i + 1]]",
+    ),
+    "objects/faces": Field(
+        dtype="int32", shape=("face", 3), unit="", frame="", low=0,
+        description="triangles, indices into the object's own vertices, outward by right hand",
+    ),
     "grasps/*/object_index": Field(
         dtype="int32", shape=("grasp",), unit="", frame="", low=0, strings="object_ids",
         description="which object, an index into object_ids",

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.frames import invert, transform_points
+from stages.crop.sampling import random_points
 from stages.shard.errors import UnknownChoiceError
 from stages.shard.index import read_index
 from stages.shard.layout import INDEX
@@ -149,7 +150,7 @@ class CloudTable:
 
 def sample_rows(count: int, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """`size` of `count` rows: without repeats when there are enough, else all and some again."""
+    rows = random_points(count, size, rng)
     if count >= size:
-        return rng.choice(count, size, replace=False)
-    again = rng.integers(0, count, size - count)
-    return rng.permutation(np.concatenate([np.arange(count), again]))
+        return rows
+    return np.concatenate([rows, rng.integers(0, count, size - count)])

@@ -12,6 +12,8 @@ from stages.shard.write import write_dataset
 
 SPLITS = {"box_a": "train", "box_b": "train", "box_c": "val"}
 INTRINSICS = np.array([300.0, 300.0, 160.0, 120.0, 320.0, 240.0])
+TETRAHEDRON = np.array([[0, 0, 0], [4, 0, 0], [0, 4, 0], [0, 0, 4]], np.float32) / 100
+FACES = np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]], np.int32)
 JOINTS = ("finger_left", "finger_right")
 
 
@@ -26,7 +28,7 @@ def asset(name):
     z = np.zeros
     return ObjectAsset(
         object_id=name, source=f"test:{name}", licence="CC0-1.0", sha256="0" * 64, scale=1.0,
-        vertices=z((3, 3), np.float32), faces=z((1, 3), np.int32),
+        vertices=TETRAHEDRON, faces=FACES,
         piece_vertices=z((0, 3), np.float32), piece_faces=z((0, 3), np.int32),
         piece_vertex_offsets=z(1, np.int64), piece_face_offsets=z(1, np.int64),
         volume=1e-4, density=1000.0, mass=0.1, center_of_mass=z(3), inertia=np.eye(3) * 1e-5,

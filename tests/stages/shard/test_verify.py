@@ -3,8 +3,9 @@ import shutil
 import numpy as np
 import pytest
 
-from stages.shard.arrays import cloud_arrays
+from stages.shard.arrays import ShardArrays, cloud_arrays
 from stages.shard.check import check_content
+from stages.shard.open import read_shard
 from stages.shard.verify import verify_dataset
 
 
@@ -100,3 +101,14 @@ def test_content_checks_find_each_fault(content, name, change, message):
         else (changed.astype(bad.arrays[name].dtype))
     )
     assert any(message in problem for problem in check_content(bad)), check_content(bad)
+
+
+def test_labels_without_all_their_columns_or_rows_are_found(dataset):
+    good = read_shard(dataset / "shards" / "train-grasps.zarr")
+    assert check_content(good) == []
+    lost = ShardArrays(arrays=dict(good.arrays), groups=good.groups)
+    del lost.arrays["labels/jaw/fc/rotation"]
+    assert check_content(lost) == ["labels/jaw/fc: missing columns ['rotation']"]
+    short = ShardArrays(arrays=dict(good.arrays), groups=good.groups)
+    short.arrays["labels/jaw/fc/rotation"] = good.arrays["labels/jaw/fc/rotation"][1:]
+    assert any("grasps, but" in problem for problem in check_content(short))
