@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.records import Cloud, GraspSet, LabelSet, Scene
+from schemas.records import Cloud, GraspSet, LabelSet, ObjectAsset, Scene
 from stages.shard.errors import ShardContentError
 
 Array = NDArray[Any]
@@ -87,15 +87,26 @@ def cloud_arrays(
     return ShardArrays(arrays=arrays, groups={"": root, "scenes": {}})
 
 
-def grasp_arrays(grasps: Sequence[GraspSet], labels: Sequence[LabelSet], split: str) -> ShardArrays:
+def grasp_arrays(
+    grasps: Sequence[GraspSet],
+    labels: Sequence[LabelSet],
+    assets: Mapping[str, ObjectAsset],
+    split: str,
+) -> ShardArrays:
     """Grasps and labels of the objects of one split, by hand, object id and grasp index."""
     object_ids = sorted({g.object_id for g in grasps})
     number = {name: i for i, name in enumerate(object_ids)}
-    arrays: dict[str, Array] = {}
+    used = [assets[name] for name in object_ids]
+    arrays: dict[str, Array] = {
+        "objects/vertex_offsets": _offsets([len(a.vertices) for a in used]),
+        "objects/vertices": _joined([a.vertices for a in used], "float32", (3,)),
+        "objects/face_offsets": _offsets([len(a.faces) for a in used]),
+        "objects/faces": _joined([a.faces for a in used], "int32", (3,)),
+    }
     groups: dict[str, dict[str, Any]] = {
         "": {"kind": "grasps", "split": split, "quaternion_order": "wxyz",
              "object_ids": object_ids},
-        "grasps": {}, "labels": {},
+        "grasps": {}, "labels": {}, "objects": {},
     }  # fmt: skip
     for hand in sorted({g.hand for g in grasps}):
         # Insertion order of equal keys must not matter: grasp_index breaks the tie, then rows.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.dataset import CLOUD_FIELDS, field_of
+from schemas.dataset import CLOUD_FIELDS, GRASP_FIELDS, field_of
 from schemas.errors import SchemaError
 from schemas.frames import ROTATION_TOLERANCE
 from stages.shard.arrays import ShardArrays
@@ -29,6 +29,8 @@ def check_content(content: ShardArrays) -> list[str]:
     kind = content.groups[""].get("kind")
     if kind == "clouds" and (missing := sorted(set(CLOUD_FIELDS) - set(content.arrays))):
         problems.append(f"missing arrays {missing}")
+    if kind == "grasps":
+        problems += _missing_columns(content)
     if problems:
         return problems  # geometry of arrays of a wrong shape would only raise
     for name, array in content.arrays.items():
@@ -36,6 +38,14 @@ def check_content(content: ShardArrays) -> list[str]:
     problems += _check_strings(content)
     if kind == "clouds":
         problems += _check_clouds(content)
+    if kind == "grasps":
+        problems += _check_offsets(
+            content.arrays,
+            {
+                "objects/vertex_offsets": "objects/vertices",
+                "objects/face_offsets": "objects/faces",
+            },
+        )
     return problems
 
 
@@ -56,6 +66,29 @@ def _check_poses(name: str, array: Array) -> list[str]:
     return []
 
 
+def _missing_columns(content: ShardArrays) -> list[str]:
+    """A hand or protocol has all its columns or none; their lengths were compared before."""
+    problems: list[str] = []
+    for group in sorted({"objects", *content.groups}):
+        depth = group.count("/")
+        if group == "objects" or (group.split("/")[0], depth) in (("grasps", 1), ("labels", 2)):
+            pattern = "/".join([group.split("/")[0]] + ["*"] * depth) + "/"
+            columns = [f.removeprefix(pattern) for f in GRASP_FIELDS if f.startswith(pattern)]
+            missing = [c for c in columns if f"{group}/{c}" not in content.arrays]
+            if missing:
+                problems.append(f"{group}: missing columns {missing}")
+    return problems
+
+
+def _check_offsets(arrays: Mapping[str, Array], targets: Mapping[str, str]) -> list[str]:
+    problems: list[str] = []
+    for name, target in targets.items():
+        offsets, end = arrays[name], len(arrays[target])
+        if offsets[0] != 0 or offsets[-1] != end or (np.diff(offsets) < 0).any():
+            problems.append(f"{name}: expected to rise from 0 to {end}, the length of {target}")
+    return problems
+
+
 def _check_strings(content: ShardArrays) -> list[str]:
     problems: list[str] = []
     for name, array in content.arrays.items():
@@ -74,11 +107,10 @@ def _check_strings(content: ShardArrays) -> list[str]:
 def _check_clouds(content: ShardArrays) -> list[str]:
     arrays = content.arrays
     problems: list[str] = []
-    for name, total in (("cloud_offsets", "points"), ("scenes/object_offsets",
-                                                      "scenes/object_index")):  # fmt: skip
-        offsets, end = arrays[name], len(arrays[total])
-        if offsets[0] != 0 or offsets[-1] != end or (np.diff(offsets) < 0).any():
-            problems.append(f"{name}: expected to rise from 0 to {end}, the length of {total}")
+    problems += _check_offsets(
+        arrays,
+        {"cloud_offsets": "points", "scenes/object_offsets": "scenes/object_index"},
+    )
     if len(content.groups[""].get("scene_ids", ())) != len(arrays["scenes/table_pose"]):
         problems.append("scene_ids: not as many names as scenes")
     if problems:

@@ -81,9 +81,8 @@ def write_dataset(
             of_split = [g for g in grasps if splits[g.object_id] == split]
             statistics[split] = cloud_statistics(mine, split_rows)
             if of_split:
-                content = grasp_arrays(
-                    of_split, [x for x in labels if splits[x.object_id] == split], split
-                )
+                labelled = [x for x in labels if splits[x.object_id] == split]
+                content = grasp_arrays(of_split, labelled, assets, split)
                 name = grasps_name(split)
                 written[name] = _put(folder / name, content, config, waiting)
                 statistics[split]["grasps"] = grasp_statistics(content)
