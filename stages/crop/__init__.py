@@ -5,7 +5,7 @@ numpy, the standard library and `schemas` only, so that a robot needs nothing el
 
 from stages.crop.crop import CroppedCloud, crop_depth, crop_pixels, pixel_slopes
 from stages.crop.errors import CropDigestError, CropError, SegmentNameError
-from stages.crop.sampling import farthest_points
+from stages.crop.sampling import farthest_order, farthest_points
 from stages.crop.segments import kept_segments
 from stages.crop.spec import CropSpec
 
@@ -17,6 +17,7 @@ __all__ = [
     "SegmentNameError",
     "crop_depth",
     "crop_pixels",
+    "farthest_order",
     "farthest_points",
     "kept_segments",
     "pixel_slopes",

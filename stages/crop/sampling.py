@@ -56,22 +56,29 @@ def voxel_points(points: Points, size: float) -> Index:
     return np.sort(order[first])
 
 
-def farthest_points(points: Points, keep: int, rng: np.random.Generator) -> Index:
-    """Farthest-point sampling (Gonzalez 1985) from a random first point; all if there are fewer.
+def farthest_order(points: Points, keep: int, first: int) -> Index:
+    """`keep` indices in the order of farthest-point sampling (Gonzalez 1985) from `first`.
 
-    O(N keep) time. Sorted indices, so the order of the points does not tell when each was taken.
+    Every next point is the one farthest from all before it. O(N keep) time; keep <= N.
     """
-    count = len(points)
-    if count <= keep:
-        return np.arange(count)
     chosen = np.empty(keep, np.int64)
-    chosen[0] = rng.integers(count)
-    nearest = np.full(count, np.inf, np.float32)
+    chosen[0] = first
+    nearest = np.full(len(points), np.inf, np.float32)
     for i in range(1, keep):
         offset = points - points[chosen[i - 1]]
         np.minimum(nearest, np.einsum("ij,ij->i", offset, offset), out=nearest)
         chosen[i] = np.argmax(nearest)
-    return np.sort(chosen)
+    return chosen
+
+
+def farthest_points(points: Points, keep: int, rng: np.random.Generator) -> Index:
+    """Farthest-point sampling from a random first point; all points if there are fewer.
+
+    Sorted indices, so the order of the points does not tell when each was taken.
+    """
+    if len(points) <= keep:
+        return np.arange(len(points))
+    return np.sort(farthest_order(points, keep, int(rng.integers(len(points)))))
 
 
 def sample(points: Points, spec: CropSpec, rng: np.random.Generator) -> Index | None:

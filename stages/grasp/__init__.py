@@ -1,1 +1,1 @@
-
+"""Grasp candidates: pregrasp, grasp and squeeze, spread over the object."""

@@ -1,0 +1,1 @@
+"""Rays (Embree) and contacts (MuJoCo) for the samplers."""

@@ -1,0 +1,40 @@
+"""Which objects meet in which scene.
+
+By rendezvous hashing (Thaler and Ravishankar 1998): every (scene, object) pair has a score, and a
+scene takes the objects with the highest. So neither the order of the objects nor the number of
+scenes matters, and a new object changes only the scenes in which it wins.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from stages.scene.config import SceneConfig
+
+
+def score(*names: object) -> int:
+    """64-bit number that depends on the names alone."""
+    text = "\0".join(str(name) for name in names)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+
+
+def choose_objects(
+    scene_id: str, kind: str, splits: Mapping[str, str], config: SceneConfig
+) -> tuple[str, Sequence[str]] | None:
+    """(split, object ids) of a scene, or None when no split has enough objects.
+
+    `splits` maps object id to split. The best-scoring object decides the split, so splits get
+    scenes in proportion to their objects.
+    """
+    seed = config.composition_seed
+    wanted = 1
+    if kind == "clutter":
+        span = config.clutter_max - config.clutter_min + 1
+        wanted = config.clutter_min + score(seed, scene_id, "count") % span
+    least = config.clutter_min if kind == "clutter" else 1
+    sizes = {split: list(splits.values()).count(split) for split in set(splits.values())}
+    able = [oid for oid, split in splits.items() if sizes[split] >= least]
+    if not able:
+        return None
+    ranked = sorted(able, key=lambda oid: (score(seed, scene_id, oid), oid), reverse=True)
+    split = splits[ranked[0]]
+    return split, [oid for oid in ranked if splits[oid] == split][:wanted]
