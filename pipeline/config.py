@@ -54,9 +54,7 @@ class RunConfig:
             raise ValueError("; ".join(problems))
 
 
-def load_config(
-    path: Path, *, registry: Registry, overrides: Sequence[str] = ()
-) -> RunConfig:
+def load_config(path: Path, *, registry: Registry, overrides: Sequence[str] = ()) -> RunConfig:
     """Read `path` (and what it extends), apply `a.b=c` overrides, check, and build."""
     data = read_yaml(path)
     problems: list[str] = []

@@ -1,7 +1,8 @@
 """Errors of the conductor. `UserError` means: say it in one message and exit with code 2."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 
 class UserError(Exception):
@@ -30,6 +31,24 @@ class PlanError(UserError, ValueError):
 
 class StorageError(UserError, OSError):
     """The output cannot be written: read-only, full, or not ours."""
+
+
+class BudgetError(UserError, RuntimeError):
+    """Too many items of a stage failed. `summaries` tell what was done until then."""
+
+    exit_code = 3
+
+    def __init__(
+        self, stage: str, codes: Mapping[str, int], allowed: float, summaries: Sequence[Any]
+    ) -> None:
+        counts = ", ".join(f"{code} {n}" for code, n in sorted(codes.items()))
+        super().__init__(
+            f"stage {stage}: the failure budget is spent: {counts}; allowed are "
+            f"{allowed:.0%} failures. Everything done so far is kept. See the reasons with "
+            "`python -m pipeline status OUT --failures`, mend the input or raise "
+            "max_failure_fraction, and run again"
+        )
+        self.summaries = tuple(summaries)
 
 
 class LockedError(UserError, BlockingIOError):

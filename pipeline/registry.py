@@ -10,9 +10,7 @@ from stages.contract import Stage
 
 ROOMS = ("assets", "scene", "render", "grasp", "label")
 STAGES = {name: f"stages.{name}.stage:{name.capitalize()}Stage" for name in ROOMS}
-CONFIGS = {
-    name: f"stages.{name}.config:{name.capitalize()}Config" for name in (*ROOMS, "shard")
-}
+CONFIGS = {name: f"stages.{name}.config:{name.capitalize()}Config" for name in (*ROOMS, "shard")}
 PUBLISHERS = {"shard": "pipeline.publish:publish"}
 
 

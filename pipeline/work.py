@@ -89,9 +89,7 @@ def work(task: Task) -> Result:
 def _run(task: Task) -> Marker:
     store = Store(Path(task.out))
     stage = load(task.spec)()
-    inputs = {
-        place: _cached(store, place[0], address) for place, address in task.inputs.items()
-    }
+    inputs = {place: _cached(store, place[0], address) for place, address in task.inputs.items()}
     start = time.monotonic()
     outcomes = stage.run(task.items, inputs, task.config, dict(task.seeds))
     seconds = time.monotonic() - start

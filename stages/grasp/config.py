@@ -19,12 +19,14 @@ class GraspConfig:
     )  # names of configs/hands/*.yaml or paths of hand files
     grasps_per_object: int = field(default=16, metadata=PLAN_ONLY)  # per hand
     chunk: int = 8  # candidates per item
+    tries_per_anchor: int = 6  # proposals at one surface point before the next is taken
     anchors: int = 512  # surface points, in farthest-first order, that candidates start from
-    tries_per_grasp: int = 40  # before the sampler gives up on one candidate
+    tries_per_grasp: int = 80  # before the sampler gives up on one candidate
     # Both contact normals lie within atan(friction) of the closing line (Nguyen 1988); the
     # physics uses 0.6, a smaller value here leaves a margin for rounded edges.
     friction: float = 0.4
     approach_tilt: float = 0.35  # rad, standard deviation about the inward normal, dexterous
+    approach_lean: float = 0.9  # 1; largest share of "straight down" in the approach, dexterous
     depth_min: float = 0.0  # grasp centre below the surface along the approach, dexterous
     depth_max: float = 0.05
     retract_step: float = 0.005  # backwards until the open hand is free of the object

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from stages.grasp.config import GraspConfig
 
 Float = NDArray[np.float64]
+MAX_UPWARD = np.deg2rad(100.0)
 # (origin (3,), direction (3,)) -> distance and outward normal of the first hit, or None
 FirstHit = Callable[[Float, Float], tuple[float, Float] | None]
 
@@ -20,6 +21,7 @@ def antipodal_proposals(
     normal: Float,
     first_hit: FirstHit,
     opening: float,
+    down: Float,
     config: GraspConfig,
     rng: np.random.Generator,
 ) -> Iterator[Float]:
@@ -41,18 +43,24 @@ def antipodal_proposals(
         if width < 1e-4 or opposite_normal @ direction < np.cos(half_angle):
             yield np.full((4, 4), np.nan)
             continue
-        angle = rng.uniform(0, 2 * np.pi)
-        side, other = _perpendicular(direction)
+        # Approach directions within 100 degrees of straight down; the others meet the table.
+        angle = rng.uniform(-MAX_UPWARD, MAX_UPWARD)
+        side, other = _perpendicular(direction, down)
         approach = np.cos(angle) * side + np.sin(angle) * other
         yield _frame(approach, direction, point + 0.5 * width * direction)
 
 
 def approach_proposals(
-    point: Float, normal: Float, config: GraspConfig, rng: np.random.Generator
+    point: Float, normal: Float, down: Float, config: GraspConfig, rng: np.random.Generator
 ) -> Iterator[Float]:
-    """Grasp frames (4, 4) that come along the tilted inward normal, turned at random about it."""
+    """Grasp frames (4, 4) that come along the tilted inward normal, turned at random about it.
+
+    The normal is leant towards `down` (unit, the way to the table) by a random amount, since a
+    hand that comes from the side or from below of a low object meets the table.
+    """
     while True:
-        tilted = -normal + rng.normal(0.0, config.approach_tilt, 3)
+        lean = rng.uniform(0.0, config.approach_lean)
+        tilted = (1 - lean) * -normal + lean * down + rng.normal(0.0, config.approach_tilt, 3)
         approach = tilted / np.linalg.norm(tilted)
         angle = rng.uniform(0, 2 * np.pi)
         side, other = _perpendicular(approach)
@@ -69,9 +77,11 @@ def _in_cone(axis: Float, half_angle: float, rng: np.random.Generator) -> Float:
     return cosine * axis + sine * (np.cos(angle) * side + np.sin(angle) * other)
 
 
-def _perpendicular(axis: Float) -> tuple[Float, Float]:
-    seed = np.eye(3)[int(np.argmin(np.abs(axis)))]
-    side = np.cross(axis, seed)
+def _perpendicular(axis: Float, towards: Float | None = None) -> tuple[Float, Float]:
+    """Two unit vectors that make a frame with `axis`; the first as near `towards` as can be."""
+    if towards is None or abs(float(axis @ towards)) > 0.999:
+        towards = np.eye(3)[int(np.argmin(np.abs(axis)))]
+    side = towards - (towards @ axis) * axis
     side /= np.linalg.norm(side)
     return side, np.cross(axis, side)
 

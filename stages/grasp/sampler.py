@@ -1,7 +1,9 @@
 """Proposals -> checked candidates: free pregrasp, closed until contact, squeezed, distinct."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,11 +53,12 @@ class Sampler:
         own = [(first + i) % len(self._points) for i in range(self.config.chunk)]
         spare = rng.permutation(len(self._points)).tolist()
         budget = self.config.chunk * self.config.tries_per_grasp
-        tries_each = max(1, self.config.tries_per_grasp // 2)
+        down = -T_world_object[2, :3]  # world -z, object frame
+        tries_each = self.config.tries_per_anchor
         for anchor in [*own, *spare]:
             if len(found) == self.config.chunk or budget <= 0:
                 break
-            for T_object_grasp in self._proposals(anchor, rng, min(tries_each, budget)):
+            for T_object_grasp in self._proposals(anchor, down, rng, min(tries_each, budget)):
                 budget -= 1
                 candidate = self._candidate(T_world_object, T_object_grasp, rng, rejected)
                 if candidate is None:
@@ -67,15 +70,16 @@ class Sampler:
                 break
         return found, rejected
 
-    def _proposals(self, anchor: int, rng: np.random.Generator, count: int) -> list[Float]:
+    def _proposals(
+        self, anchor: int, down: Float, rng: np.random.Generator, count: int
+    ) -> Iterator[Float]:
         point, normal = self._points[anchor], self._normals[anchor]
         if self.hand.kind == PARALLEL_JAW:
-            source = antipodal_proposals(
-                point, normal, self._rays.first_hit, self.hand.opening_width, self.config, rng
-            )
+            opening, first_hit = self.hand.opening_width, self._rays.first_hit
+            source = antipodal_proposals(point, normal, first_hit, opening, down, self.config, rng)
         else:
-            source = approach_proposals(point, normal, self.config, rng)
-        return [next(source) for _ in range(count)]
+            source = approach_proposals(point, normal, down, self.config, rng)
+        return islice(source, count)
 
     def _candidate(
         self,

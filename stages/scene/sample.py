@@ -1,4 +1,4 @@
-"""Start poses. Pure functions of (asset, config, rng); poses are (7,) xyz + wxyz, world <- object."""
+"""Start poses: pure functions of (asset, config, rng). A pose is (7,), world <- object."""
 
 from collections.abc import Sequence
 

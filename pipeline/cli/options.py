@@ -1,0 +1,78 @@
+"""Options that several commands share, and what they give together."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pipeline.config import RunConfig, load_config, read_yaml
+from pipeline.graph import Targets, parse_targets
+from pipeline.plan import StagePlan, make_plan
+from pipeline.registry import Registry
+
+SMOKE_OBJECTS = 3
+SMOKE = (
+    "scene.floating=1",
+    "scene.tabletop=1",
+    "scene.clutter=1",
+    "render.views=2",
+    "grasp.grasps_per_object=1",
+    "assets.train_fraction=1.0",
+    "assets.val_fraction=0.0",
+    "assets.train_ids=[]",
+    "assets.val_ids=[]",
+    "assets.test_ids=[]",
+)
+"""--smoke: the first three objects, all in train, one scene of each kind, two views, one chunk."""
+
+
+def planning(command: Callable[..., Any]) -> Callable[..., Any]:
+    """TARGETS, --config, --out, --set and --smoke."""
+    decorators = [
+        click.argument("targets", default="all"),
+        click.option(
+            "--config",
+            "config_path",
+            type=click.Path(path_type=Path),
+            default=Path("configs/demo.yaml"),
+            show_default=True,
+            help="YAML of the run.",
+        ),
+        click.option(
+            "--out",
+            type=click.Path(path_type=Path),
+            help="Output folder. [default: data/out/<config name>]",
+        ),
+        click.option(
+            "--set", "overrides", multiple=True, metavar="A.B=C", help="Override a value."
+        ),
+        click.option("--smoke", is_flag=True, help="The smallest run that uses every part."),
+    ]
+    for decorate in reversed(decorators):
+        command = decorate(command)
+    return command
+
+
+def read_plan(
+    targets: str, config_path: Path, out: Path | None, overrides: Sequence[str], smoke: bool
+) -> tuple[RunConfig, Targets, dict[str, StagePlan], Path, Registry]:
+    """Config, targets, plan and output folder, or a UserError."""
+    registry = Registry()
+    wanted = parse_targets(targets, registry)
+    changes = list(overrides)
+    if smoke:
+        section = read_yaml(config_path).get("assets")
+        objects = section.get("objects", []) if isinstance(section, dict) else []
+        first = ", ".join(f"'{o}'" for o in list(objects)[:SMOKE_OBJECTS])
+        changes = [*SMOKE, f"assets.objects=[{first}]", *changes]
+    config = load_config(config_path, registry=registry, overrides=changes)
+    name = config_path.stem + ("-smoke" if smoke else "")
+    folder = out or Path(config.out or f"data/out/{name}")
+    return config, wanted, make_plan(config, wanted, registry), folder, registry
+
+
+def cpu_count() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,36 @@
+"""`pipeline plan`: what a config asks for."""
+
+from pathlib import Path
+
+import click
+
+from pipeline.cli.options import planning, read_plan
+from pipeline.runner import survey
+from pipeline.store import Store
+from pipeline.summary import explain
+
+
+@click.command()
+@planning
+@click.option("--items", is_flag=True, help="List every item with its content key.")
+def plan(
+    targets: str,
+    config_path: Path,
+    out: Path | None,
+    overrides: tuple[str, ...],
+    smoke: bool,
+    items: bool,
+) -> None:
+    """Say what TARGETS consist of, what is done, and what would be done and why."""
+    _, _, plans, folder, _ = read_plan(targets, config_path, out, overrides, smoke)
+    store = Store(folder)
+    store.check_version()
+    _, states = survey(store, plans, retry=False, deep=False)
+    click.echo(explain(states))
+    if items:
+        for name, stage in plans.items():
+            for item in stage.items:
+                state = states[name][item.id]
+                click.echo(
+                    f"{name} {item.id} {stage.keys[item.id][:16]} {state.code or state.reason}"
+                )

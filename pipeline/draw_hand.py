@@ -1,0 +1,76 @@
+"""The surface of a hand at a qpos, from the model that its labels were made with."""
+
+import importlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.draw import HAND_COLOUR, Float, Paint, join, paint_mesh
+
+
+class HandSurface:
+    """Draws one hand. Raises HandNotFoundError when no such hand is known here."""
+
+    def __init__(self, name: str, joint_names: tuple[str, ...], digest: str) -> None:
+        from stages.assets.hands.load import hand_digest, load_hand
+        from stages.envs.mujoco.hand_model import hand_index, hand_mjspec
+
+        # Compiled bindings without types: an `import` would be an error to the type checker.
+        self.mujoco: Any = importlib.import_module("mujoco")
+        spec = load_hand(name)
+        self.same = hand_digest(spec) == digest
+        self.model = hand_mjspec(spec).compile()
+        self.data = self.mujoco.MjData(self.model)
+        self.index = hand_index(spec, self.model)
+        self.order = [joint_names.index(joint) for joint in spec.joint_names]
+
+    def paint(self, qpos: Float, count: int = 12000) -> Paint:
+        """`qpos` (7 + J,) in any frame -> points of the hand in that frame."""
+        from stages.envs.mujoco.hand_model import set_hand_qpos
+
+        ordered = np.concatenate([qpos[:7], qpos[7:][self.order]])
+        set_hand_qpos(self.data, self.index, ordered)
+        self.mujoco.mj_forward(self.model, self.data)
+        meshes = [self._geom(int(geom)) for geom in self.index.geoms]
+        areas = np.array([_area(v, f) for v, f in meshes])
+        shares = np.maximum(1, (count * areas / areas.sum()).astype(int))
+        return join(
+            [
+                paint_mesh(v, f, HAND_COLOUR, int(n))
+                for (v, f), n in zip(meshes, shares, strict=True)
+            ]
+        )
+
+    def _geom(self, geom: int) -> tuple[Float, NDArray[np.int64]]:
+        """Vertices (V, 3), in the frame of the qpos, and faces (F, 3) of one colliding geom."""
+        import trimesh
+
+        m, kinds = self.model, self.mujoco.mjtGeom
+        kind, size = m.geom_type[geom], m.geom_size[geom]
+        if kind == kinds.mjGEOM_MESH:
+            mesh = m.geom_dataid[geom]
+            v, f = m.mesh_vertadr[mesh], m.mesh_faceadr[mesh]
+            vertices = m.mesh_vert[v : v + m.mesh_vertnum[mesh]]
+            faces = m.mesh_face[f : f + m.mesh_facenum[mesh]]
+        else:
+            if kind == kinds.mjGEOM_BOX:
+                shape = trimesh.creation.box(extents=2 * size)
+            elif kind == kinds.mjGEOM_CAPSULE:
+                shape = trimesh.creation.capsule(radius=size[0], height=2 * size[1])
+                shape.apply_translation([0, 0, -shape.bounds.mean(axis=0)[2]])
+            elif kind == kinds.mjGEOM_CYLINDER:
+                shape = trimesh.creation.cylinder(radius=size[0], height=2 * size[1])
+            else:  # a sphere, or an ellipsoid with three radii
+                shape = trimesh.creation.icosphere(radius=1.0)
+                radii = size if kind == kinds.mjGEOM_ELLIPSOID else size[[0, 0, 0]]
+                shape.apply_scale(radii)
+            vertices, faces = shape.vertices, shape.faces
+        R = self.data.geom_xmat[geom].reshape(3, 3)
+        placed = np.asarray(vertices, np.float64) @ R.T + self.data.geom_xpos[geom]
+        return placed, np.asarray(faces, np.int64)
+
+
+def _area(vertices: Float, faces: NDArray[np.int64]) -> float:
+    a, b, c = (vertices[faces[:, i]] for i in range(3))
+    return float(np.linalg.norm(np.cross(b - a, c - a), axis=1).sum() / 2)
