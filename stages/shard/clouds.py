@@ -48,6 +48,7 @@ class CloudTable:
     stored_frame: str = ""
     manifest: dict[str, Any] = field(default_factory=dict)
     rows: list[tuple[str, int]] = field(default_factory=list)  # (shard, row)
+    keys: list[tuple[str, int]] = field(default_factory=list)  # (scene, view) of each row
     commit: dict[str, Any] = field(default_factory=dict)
     _open: dict[str, _Shard] = field(default_factory=dict)
     _pid: int = 0
@@ -63,11 +64,11 @@ class CloudTable:
         self.frame = self.frame or self.stored_frame
         if self.frame not in FRAMES:
             raise UnknownChoiceError("frame", self.frame, FRAMES)
-        self.rows = [
-            (row["shard"], row["row"])
-            for row in index
-            if row["split"] == self.split and row["points"] >= self.min_points
+        mine = [
+            row for row in index if row["split"] == self.split and row["points"] >= self.min_points
         ]
+        self.rows = [(row["shard"], row["row"]) for row in mine]
+        self.keys = [(row["scene"], row["view"]) for row in mine]
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -13,6 +13,7 @@ from stages.shard.layout import grasps_name
 from stages.shard.open import check_shard, load_commit, read_groups
 
 Float = NDArray[np.float64]
+_MESH = ("vertex_offsets", "vertices", "face_offsets", "faces")
 POSES = ("pregrasp_qpos", "grasp_qpos", "squeeze_qpos")
 
 
@@ -45,6 +46,7 @@ class GraspTable:
         if hand not in hands:
             raise UnknownChoiceError("hand", hand, hands)
         self.hand, self.protocol = hand, protocol
+        self.hand_digest: str = groups[f"grasps/{hand}"]["hand_digest"]
         self.joint_names: tuple[str, ...] = tuple(groups[f"grasps/{hand}"]["joint_names"])
         names = ("object_index", "object_pose", "grasp_index", *POSES)
         self.arrays = {name: read_array(shard / "grasps" / hand / name) for name in names}
@@ -57,15 +59,25 @@ class GraspTable:
             self.outcome_codes = tuple(groups[prefix + protocol]["outcome_codes"])
             for name in ("labelled", "success", "outcome"):
                 self.arrays[name] = read_array(shard / prefix / protocol / name)
+        self._mesh = {name: read_array(shard / "objects" / name) for name in _MESH}
+        self.object_ids: tuple[str, ...] = tuple(groups[""]["object_ids"])
         # Rows are sorted by object: each object's are one slice.
-        ids = groups[""]["object_ids"]
         index = self.arrays["object_index"]
         self.rows = {
-            name: np.arange(*np.searchsorted(index, [i, i + 1])) for i, name in enumerate(ids)
+            name: np.arange(*np.searchsorted(index, [i, i + 1]))
+            for i, name in enumerate(self.object_ids)
         }
         if protocol is not None:
             kept = self.arrays["labelled"]
             self.rows = {name: rows[kept[rows]] for name, rows in self.rows.items()}
+
+    def mesh(self, object_id: str) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+        """Vertices (V, 3) m, object frame, and faces (F, 3) of an object."""
+        if object_id not in self.object_ids:
+            raise UnknownChoiceError("object", object_id, self.object_ids)
+        i, m = self.object_ids.index(object_id), self._mesh
+        v, f = m["vertex_offsets"], m["face_offsets"]
+        return m["vertices"][v[i] : v[i + 1]], m["faces"][f[i] : f[i + 1]]
 
     def of_scene(
         self, object_ids: Sequence[str], object_poses: Float, T_frame_world: Float
