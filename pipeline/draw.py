@@ -74,11 +74,14 @@ def around(paint: Paint, direction: Float, size: tuple[int, int]) -> tuple[Intri
     middle = (points.min(axis=0) + points.max(axis=0)) / 2
     radius = max(float(np.linalg.norm(points - middle, axis=1).max()), 0.02)
     width, height = size
-    focal = 1.4 * min(width, height)
-    distance = 1.05 * radius * np.sqrt(1 + (2 * 1.4) ** 2)
-    eye = middle + direction / np.linalg.norm(direction) * distance
+    # Three radii away: near enough for depth to be seen, far enough for little distortion.
+    eye = middle + direction / np.linalg.norm(direction) * 3 * radius
+    T = look_at(eye, middle)
+    seen = transform_points(invert(T), points)
+    reach = np.maximum(np.abs(seen[:, :2] / seen[:, 2:]).max(axis=0), 1e-3)
+    focal = float((0.47 * np.array(size) / reach).min())
     camera = Intrinsics(fx=focal, fy=focal, cx=width / 2, cy=height / 2, width=width, height=height)
-    return camera, look_at(eye, middle)
+    return camera, T
 
 
 def draw(paint: Paint, camera: Intrinsics, T_frame_cam: Float, radius: int = 1) -> Image:

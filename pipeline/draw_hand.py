@@ -25,7 +25,7 @@ class HandSurface:
         self.index = hand_index(spec, self.model)
         self.order = [joint_names.index(joint) for joint in spec.joint_names]
 
-    def paint(self, qpos: Float, count: int = 12000) -> Paint:
+    def paint(self, qpos: Float, count: int = 60000) -> Paint:
         """`qpos` (7 + J,) in any frame -> points of the hand in that frame."""
         from stages.envs.mujoco.hand_model import set_hand_qpos
 

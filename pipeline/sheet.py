@@ -73,8 +73,8 @@ def label_sheet(out: Path, hand: str, protocol: str, each: int = 5) -> tuple[Ima
             titles.append(f"{name} #{number}\n{verdict}: {code}")
         for _ in range(each - len(chosen)):
             images.append(np.full((SIDE, SIDE, 3), 255, np.uint8))
-            titles.append("")
-    return tile(images, titles, each), [title for title in titles if title]
+            titles.append(f"no other {'success' if success else 'failure'}\nin this dataset")
+    return tile(images, titles, each), titles
 
 
 def _grasp_picture(surface: HandSurface, table: GraspTable, row: int) -> Image:
@@ -83,7 +83,7 @@ def _grasp_picture(surface: HandSurface, table: GraspTable, row: int) -> Image:
     pose = table.arrays["object_pose"][row]
     placed = transform_points(pose_to_matrix(pose), vertices)
     thing = paint_mesh(placed, faces, OBJECT_COLOUR, 30000)
-    hand = surface.paint(table.arrays["squeeze_qpos"][row], 40000)
+    hand = surface.paint(table.arrays["squeeze_qpos"][row])
     both = join([thing, hand])
     camera, T = around(both, side_view(thing, hand), (SIDE, SIDE))
     return draw(both, camera, T)

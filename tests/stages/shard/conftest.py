@@ -142,6 +142,14 @@ def records():
 
 
 @pytest.fixture(scope="session")
+def small_dataset(tmp_path_factory):
+    """Three shards; read only."""
+    out = tmp_path_factory.mktemp("small")
+    make_records(train=1, val=0).write(out)
+    return out
+
+
+@pytest.fixture(scope="session")
 def dataset(records, tmp_path_factory):
     """Read only: a test that damages files copies it first."""
     out = tmp_path_factory.mktemp("dataset")
