@@ -6,7 +6,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import IO
 
@@ -30,6 +30,15 @@ def write_atomic(path: Path, write: Callable[[IO[bytes]], None]) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def write_bytes(path: Path, data: bytes | memoryview) -> None:
+    """`write_atomic` of bytes at hand."""
+
+    def put(file: IO[bytes]) -> None:
+        file.write(data)
+
+    write_atomic(path, put)
 
 
 def sync_folder(folder: Path) -> None:
@@ -57,13 +66,13 @@ def storage_error(out: Path, error: OSError) -> UserError | None:
 
 
 @contextlib.contextmanager
-def lock(out: Path) -> Iterator[None]:
+def lock(out: Path) -> Generator[None]:
     """Hold OUT/.lock; the kernel lets go of it however the process ends."""
     import fcntl
 
     path = out / ".lock"
     try:
-        file = open(path, "a+", encoding="utf-8")
+        file = open(path, "a+", encoding="utf-8")  # noqa: SIM115 - held open below
     except OSError as error:
         raise storage_error(out, error) or error from error
     with file:

@@ -29,8 +29,9 @@ def plain(value: Any, *, content_only: bool = False) -> Any:
         return value.as_posix()
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if hasattr(value, "tolist"):  # numpy scalars and arrays
-        return plain(value.tolist())
+    tolist = getattr(value, "tolist", None)  # numpy scalars and arrays
+    if callable(tolist):
+        return plain(tolist())
     raise TypeError(
         f"{type(value).__name__} has no canonical JSON form; use numbers, strings, lists, "
         "mappings or dataclasses"

@@ -62,15 +62,13 @@ def publish_key(
     from schemas.dataset import SCHEMA_VERSION
 
     content = {
-        name: {i: [plan.keys[i], states[name][i].code, plan_tags(plan, i)] for i in plan.keys}
+        name: {
+            item.id: [plan.keys[item.id], states[name][item.id].code, item.tags]
+            for item in plan.items  # tags are in no key, but the split is part of the dataset
+        }
         for name, plan in plans.items()
     }
     return digest([SCHEMA_VERSION, config.sections["shard"], content])
-
-
-def plan_tags(plan: StagePlan, item_id: str) -> Mapping[str, str]:
-    """Tags of one item: not in its key, but the split is part of the dataset."""
-    return next(item.tags for item in plan.items if item.id == item_id)
 
 
 def publish(

@@ -169,7 +169,7 @@ class _StageWork:
             raise storage_error(self.store.out, error) or StorageError(failure.message)
         if len(task.items) > 1:
             return [self._task((item,), attempts) for item in task.items]
-        item = task.items[0]
+        item = next(iter(task.items))
         if failure.kind == "died":
             deaths[item.id] += 1
             if deaths[item.id] < DEATHS:

@@ -10,10 +10,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from pipeline.errors import CorruptBlockError, StorageError, VersionError
-from pipeline.files import TEMPORARY, storage_error, write_atomic
+from pipeline.files import TEMPORARY, storage_error, write_bytes
 
 LAYOUT_VERSION = 1
 MESSAGE_LIMIT = 4000  # characters kept of one item's message
@@ -58,7 +58,7 @@ class Store:
             version = self.out / "version"
             if not version.exists():
                 text = f"{LAYOUT_VERSION}\n".encode()
-                write_atomic(version, lambda file: _put(file, text))
+                write_bytes(version, text)
         except OSError as error:
             if isinstance(error, StorageError):
                 raise
@@ -116,12 +116,12 @@ class Store:
             np.savez(buffer, **arrays)  # type: ignore[arg-type]
             data = buffer.getbuffer()
             sha256, size = hashlib.sha256(data).hexdigest(), data.nbytes
-            write_atomic(self.npz_path(stage, block), lambda file: _put(file, data))
+            write_bytes(self.npz_path(stage, block), data)
         marker = Marker(
             stage=stage, block=block, sha256=sha256, size=size, seconds=seconds, rows=tuple(rows)
         )
         text = json.dumps(asdict(marker) | {"layout": LAYOUT_VERSION}, indent=1).encode()
-        write_atomic(self.marker_path(stage, block), lambda file: _put(file, text))
+        write_bytes(self.marker_path(stage, block), text)
         return marker
 
     def read_marker(self, path: Path) -> Marker:
@@ -132,6 +132,8 @@ class Store:
             if data.pop("layout") != LAYOUT_VERSION:
                 raise CorruptBlockError(path, "marker of another layout version")
             return Marker(rows=rows, **data)
+        except FileNotFoundError as error:
+            raise CorruptBlockError(path, "the marker is gone") from error
         except (ValueError, TypeError, KeyError) as error:
             if isinstance(error, CorruptBlockError):
                 raise
@@ -204,7 +206,3 @@ class Store:
 def file_sha256(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _put(file: IO[bytes], data: bytes | memoryview) -> None:
-    file.write(data)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import StageContractError
+from pipeline.errors import CorruptBlockError, StageContractError
 from pipeline.files import FULL, READ_ONLY
 from pipeline.registry import load
 from pipeline.store import MESSAGE_LIMIT, Marker, Row, Store
@@ -80,6 +80,9 @@ def work(task: Task) -> Result:
         else:
             failure = Failure(kind="raised", message=_last_words(error))
         return Result(failure=failure, rss_mb=resident_mb())
+    except CorruptBlockError as error:
+        # An input changed on disk since the scan: the fault is the disk's, not the item's.
+        return Result(failure=Failure(kind="storage", message=str(error)), rss_mb=resident_mb())
     except Exception as error:
         return Result(
             failure=Failure(kind="raised", message=_last_words(error)), rss_mb=resident_mb()

@@ -1,5 +1,6 @@
-"""One click command per file; a command's module is imported when it is called or listed."""
+"""One click command per file. A command's module is imported when it is called, never for help."""
 
+import os
 from importlib import import_module
 from typing import Any
 
@@ -7,7 +8,16 @@ import click
 
 from pipeline.errors import UserError
 
-COMMANDS = ("run", "plan", "status", "verify", "view", "crop", "doctor")
+COMMANDS = {
+    "run": "Run TARGETS: stages joined by +, or all; what is done is kept.",
+    "plan": "Say what TARGETS consist of, what is done, and why not.",
+    "status": "Count the outcomes in OUT by stage and code.",
+    "verify": "Check every marker, checksum, schema, frame and unit in OUT.",
+    "view": "Look at a cloud, its grasps or its labels.",
+    "crop": "Cut a cloud from a depth image with the dataset's crop.",
+    "doctor": "Say what this machine lacks, with the fix.",
+}
+"""Name -> one line for `--help`, kept here so that help imports no command."""
 
 
 class _Commands(click.Group):
@@ -17,7 +27,13 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        if cmd_name == "run":
+            one_thread()
         return getattr(import_module(f"pipeline.cli.{cmd_name}"), cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -25,6 +41,14 @@ class _Commands(click.Group):
         except UserError as error:
             click.echo(f"error: {error}", err=True)
             ctx.exit(error.exit_code)
+
+
+def one_thread() -> None:
+    """One BLAS thread, as in the workers, before numpy loads: threads may round differently."""
+    from pipeline.threads import THREAD_VARIABLES
+
+    for name in THREAD_VARIABLES:
+        os.environ.setdefault(name, "1")
 
 
 @click.command(cls=_Commands)

@@ -9,7 +9,7 @@ from pipeline.cli.options import cpu_count, planning, read_plan
 from pipeline.config import RunConfig, resolved
 from pipeline.errors import BudgetError, UserError
 from pipeline.executors import Executor
-from pipeline.files import lock, storage_error, write_atomic
+from pipeline.files import lock, storage_error, write_bytes
 from pipeline.registry import load
 from pipeline.runner import run_stages, survey, with_runtime
 from pipeline.store import Store
@@ -103,6 +103,6 @@ def _save_config(folder: Path, config: RunConfig) -> None:
     """The resolved config, beside what it made."""
     text = json.dumps(resolved(config), indent=1, sort_keys=True).encode()
     try:
-        write_atomic(folder / "run.json", lambda file: file.write(text) and None)
+        write_bytes(folder / "run.json", text)
     except OSError as error:
         raise storage_error(folder, error) or error from error

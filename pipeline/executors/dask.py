@@ -14,11 +14,11 @@ from pipeline.work import Failure, Result, Task, work
 
 
 class DaskExecutor:
-    def __init__(self, scheduler: str) -> None:
+    def __init__(self, scheduler: str, *, timeout_s: float = 10.0) -> None:
         from distributed import Client
 
         try:
-            self._client: Any = Client(scheduler, timeout="10s", set_as_default=False)
+            self._client: Any = Client(scheduler, timeout=timeout_s, set_as_default=False)
         except (OSError, ValueError) as error:
             raise UserError(
                 f"--scheduler {scheduler}: no Dask scheduler answers there ({error}). Start one "
@@ -26,7 +26,7 @@ class DaskExecutor:
             ) from error
         if not self._client.scheduler_info()["workers"]:
             try:
-                self._client.wait_for_workers(1, timeout=10)
+                self._client.wait_for_workers(1, timeout=timeout_s)
             except TimeoutError as error:
                 self._client.close()
                 raise UserError(
@@ -51,7 +51,8 @@ class DaskExecutor:
 
         left = min(deadline for _, deadline in flying.values()) - time.monotonic()
         try:
-            wait(list(flying), timeout=max(0.05, left), return_when="FIRST_COMPLETED")
+            with self._client.as_current():
+                wait(list(flying), timeout=max(0.05, left), return_when="FIRST_COMPLETED")
         except TimeoutError:
             return self._stop_late(flying)
         done = [future for future in flying if future.done()]

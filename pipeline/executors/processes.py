@@ -14,16 +14,8 @@ from dataclasses import dataclass
 from multiprocessing import connection, get_context, parent_process
 from typing import Any
 
+from pipeline.threads import THREAD_VARIABLES
 from pipeline.work import Failure, Result, Task, work
-
-# More threads than cores slow workers down, and a threaded BLAS may round differently.
-THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-)
 
 
 def serve(pipe: Any) -> None:
