@@ -27,7 +27,7 @@ class RunConfig:
     seed: int = 0
     out: str | None = None  # default data/out/<config stem>
     max_failure_fraction: float = 0.2  # of a stage's own attempts, upstream failures aside
-    block_size: int = 16  # items per block; never changes a record
+    block_size: int = 16  # items per block at most; never changes a record
     workers: int | None = None  # processes; None is the CPU count, 0 runs in this process
     item_timeout_s: float = 900.0  # wall-clock limit of one item, s
     worker_max_blocks: int = 64  # a worker is renewed after so many blocks

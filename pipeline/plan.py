@@ -1,5 +1,7 @@
 """A config and its targets -> the items of every stage, with their keys and seeds."""
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -80,6 +82,19 @@ def _keyed(
         keys=keys,
         seeds={item.id: item_seed(root_seed, stage.name, item.id) for item in items},
     )
+
+
+BLOCKS_PER_SLOT = 4  # so that the last blocks of a small stage still keep every worker busy
+
+
+def block_size(items: Sequence[Item], largest: int, slots: int) -> int:
+    """Items per block: `largest`, or fewer when a small stage would leave workers idle.
+
+    No less than the largest group, so that a scene's views still share a block.
+    """
+    even = math.ceil(len(items) / (BLOCKS_PER_SLOT * slots))
+    groups = Counter(item.group for item in items if item.group)
+    return min(largest, max(1, even, *groups.values()))
 
 
 def make_blocks(items: Sequence[Item], size: int) -> list[tuple[Item, ...]]:

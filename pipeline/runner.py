@@ -20,7 +20,7 @@ from pipeline.ledger import (
     scan,
     states,
 )
-from pipeline.plan import StagePlan, make_blocks
+from pipeline.plan import StagePlan, block_size, make_blocks
 from pipeline.progress import Progress
 from pipeline.store import Store
 from pipeline.work import Address, Failure, Task, commit
@@ -141,7 +141,8 @@ class _StageWork:
             item.id: entry.row.attempt + 1 if (entry := before[item.id].entry) else 0
             for item in todo
         }
-        tasks = [self._task(b, attempts) for b in make_blocks(todo, self.config.block_size)]
+        size = block_size(todo, self.config.block_size, executor.slots)
+        tasks = [self._task(block, attempts) for block in make_blocks(todo, size)]
         deaths: Counter[str] = Counter()
         with Progress(self.plan.name, len(todo), len(self.plan.items)) as progress:
             while tasks:

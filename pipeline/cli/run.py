@@ -19,7 +19,7 @@ from pipeline.summary import explain, next_steps, table
 @click.command()
 @planning
 @click.option("--workers", type=int, help="Processes; 0 runs in this one. [default: cores]")
-@click.option("--block-size", type=int, help="Items per block; changes no result.")
+@click.option("--block-size", type=int, help="Items per block at most; changes no result.")
 @click.option("--scheduler", metavar="tcp://...", help="An existing Dask scheduler.")
 @click.option("--max-failure-fraction", type=float, help="Stop above this; exit code 3.")
 @click.option("--retry-failed", is_flag=True, help="Repeat what crashed or timed out.")

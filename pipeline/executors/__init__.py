@@ -7,7 +7,13 @@ from pipeline.work import Result, Task
 
 
 class Executor(Protocol):
-    """`run` may be called again with further tasks; results come in any order."""
+    """`run` may be called again with further tasks; results come in any order.
+
+    `slots` is how many blocks run at once.
+    """
+
+    @property
+    def slots(self) -> int: ...
 
     def run(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Result]]: ...
 

@@ -34,13 +34,16 @@ class DaskExecutor:
                     f"`dask worker {scheduler} --nthreads 1`"
                 ) from error
 
+    @property
+    def slots(self) -> int:
+        return max(1, sum(self._client.nthreads().values()))
+
     def run(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Result]]:
         """Blocks in flight are bounded, so that a block's clock starts about when it does."""
         waiting = list(reversed(tasks))
         flying: dict[Any, tuple[Task, float]] = {}
         while waiting or flying:
-            slots = max(1, sum(self._client.nthreads().values()))
-            while waiting and len(flying) < slots:
+            while waiting and len(flying) < self.slots:
                 task = waiting.pop()
                 future = self._client.submit(work, task, pure=False, retries=0)
                 flying[future] = (task, time.monotonic() + task.timeout_s)

@@ -6,6 +6,8 @@ from pipeline.work import Result, Task, work
 
 
 class InlineExecutor:
+    slots = 1
+
     def run(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Result]]:
         for task in tasks:
             yield task, work(task)

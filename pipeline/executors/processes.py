@@ -71,6 +71,10 @@ class ProcessExecutor:
         self._context = get_context("spawn")
         self._workers: list[_Worker] = []
 
+    @property
+    def slots(self) -> int:
+        return self.count
+
     def run(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Result]]:
         waiting = deque(tasks)
         while waiting or any(w.task for w in self._workers):

@@ -43,8 +43,8 @@ def test_killed_at_any_moment_it_resumes_to_the_same_content(tmp_path: Path, exp
     rng = random.Random(7)
     # Kill after so many commits and a little more, so that every stage is hit in its middle.
     killed_in: set[str] = set()
-    for commits in (0, 1, 3, 5, 8):
-        process = start(tmp_path, 2, 2, 0.15)
+    for commits in (0, 2, 5, 9, 11):
+        process = start(tmp_path, 2, 2, 0.1)
         while process.poll() is None and len(list(tmp_path.glob("blocks/*/*.json"))) < commits:
             time.sleep(0.01)
         time.sleep(rng.uniform(0.0, 0.3))

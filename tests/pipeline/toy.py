@@ -1,6 +1,6 @@
 """Small real stages for the conductor's tests, with faults that really happen.
 
-Also a program: `python -m tests.pipeline.toy OUT WORKERS BLOCK PAUSE` runs them like `pipeline run`.
+`python -m tests.pipeline.toy OUT WORKERS BLOCK PAUSE` runs them as `pipeline run` would.
 """
 
 import hashlib
@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -125,7 +126,7 @@ class PairStage:
                 inputs=(("walk", a.id), ("walk", b.id)),
                 group=f"{a.id}-{b.id}",
             )
-            for a, b in zip(walks[:-1], walks[1:], strict=True)
+            for a, b in pairwise(walks)
             for view in range(config.views)
         ]
 
