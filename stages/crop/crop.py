@@ -170,8 +170,8 @@ def _inside(
             raise CropError(f"table_pose: expected 7 numbers (xyz + wxyz), got {pose.shape}")
         check_quaternion(pose[3:], "table_pose quaternion")
         points = _mapped(invert(pose_to_matrix(pose)) @ to_world, points)
-    low, high = np.float32(spec.box_min), np.float32(spec.box_max)
-    return ((points >= low) & (points <= high)).all(axis=1)
+    low, high = (np.asarray(corner, np.float32) for corner in (spec.box_min, spec.box_max))
+    return np.all((points >= low) & (points <= high), axis=1)
 
 
 def _mapped(T: NDArray[np.float64], points: F32) -> F32:

@@ -133,7 +133,7 @@ def test_user_mistakes_name_what_was_searched(tmp_path: Path, box_mesh: trimesh.
     def plan(*objects: str) -> None:
         AssetsStage().plan(AssetsConfig(objects=objects, asset_root=str(tmp_path)), {})
 
-    with pytest.raises(NoObjectsError, match="'meshes/\\*.stl' matches no mesh in .*meshes"):
+    with pytest.raises(NoObjectsError, match=r"'meshes/\*.stl' matches no mesh in .*meshes"):
         plan("meshes/*.stl")
     with pytest.raises(NoObjectsError, match="nearest: 011_banana"):
         plan("ycb://011_bananna")
