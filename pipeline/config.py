@@ -11,7 +11,7 @@ Every problem of a file is reported at once, with its place and the nearest know
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, cast
 
 from pipeline.coerce import build
@@ -84,9 +84,7 @@ def build_config(
         section = build(cls, data.get(name), name, problems)
         if section is None:
             continue
-        if root is not None and any(f.name == "asset_root" for f in fields(cls)):
-            section = _with_root(section, root)
-        sections[name] = section
+        sections[name] = section if root is None else _rooted(section, root)
     top = {key: data[key] for key in own if key in data}
     run = build(RunConfig, top, "", problems)
     if problems:
@@ -94,13 +92,34 @@ def build_config(
     return dataclasses.replace(cast(RunConfig, run), sections=sections)
 
 
-def _with_root(section: Any, root: Path) -> Any:
-    """Relative mesh paths start at the config file, wherever the command is run."""
-    default = next(f.default for f in fields(section) if f.name == "asset_root")
-    value = section.asset_root
-    chosen = root / value if value is not None and value != default else root
-    kind = Path if isinstance(value, Path) else str
-    return dataclasses.replace(section, asset_root=kind(chosen))
+def _rooted(section: Any, root: Path) -> Any:
+    """`section` with its CONFIG_PATH fields starting at `root`, wherever the command is run."""
+    changed: dict[str, Any] = {}
+    for f in fields(section):
+        value = getattr(section, f.name)
+        if dataclasses.is_dataclass(value):
+            changed[f.name] = _rooted(value, root)
+        elif f.metadata.get("config_path") and isinstance(value, tuple):
+            entries = cast(tuple[str, ...], value)
+            changed[f.name] = tuple(str(root / e) if Path(e).suffix else e for e in entries)
+        elif f.metadata.get("config_path") and value:
+            changed[f.name] = str(root / value)
+    return dataclasses.replace(section, **changed) if changed else section
+
+
+def portable(config: RunConfig) -> dict[str, Any]:
+    """`resolved` without a path of this machine: of an absolute path only the name is left."""
+
+    def strip(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {k: strip(v) for k, v in cast(dict[str, Any], value).items()}
+        if isinstance(value, list):
+            return [strip(v) for v in cast(list[Any], value)]
+        if isinstance(value, str) and PurePath(value).is_absolute():
+            return PurePath(value).name
+        return value
+
+    return strip(resolved(config))
 
 
 def resolved(config: RunConfig) -> dict[str, Any]:

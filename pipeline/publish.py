@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import RunConfig, resolved
+from pipeline.config import RunConfig, portable
 from pipeline.keys import digest
 from pipeline.ledger import State
 from pipeline.plan import StagePlan
@@ -122,8 +122,7 @@ def _manifest(
     labels: list[Any],
     key: str,
 ) -> dict[str, Any]:
-    values = {k: v for k, v in resolved(config).items() if k not in RUNTIME_ONLY}
-    values["assets"] = values["assets"] | {"asset_root": "."}  # no path of this machine
+    values = {k: v for k, v in portable(config).items() if k not in RUNTIME_ONLY}
     crop = config.sections["render"].crop
     outcomes: dict[str, dict[str, int]] = {}
     for name, found in states.items():

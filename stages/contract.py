@@ -18,6 +18,11 @@ PLAN_ONLY = {"plan_only": True}
 """`dataclasses.field(metadata=PLAN_ONLY)`: the field says how much to do, not how. It is left out
 of the content key, so that adding 500 scenes leaves the old ones as they are."""
 
+CONFIG_PATH = {"config_path": True}
+"""`metadata=PLAN_ONLY | CONFIG_PATH`: a path that starts at the folder of the config file; in a
+tuple, only entries with a file suffix are paths, the others are names. What the files hold goes
+into the items' params, and so into the keys; where they lie does not."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Item:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from stages.assets.errors import AssetConfigError
-from stages.contract import PLAN_ONLY
+from stages.contract import CONFIG_PATH, PLAN_ONLY
 
 SPLITS = ("train", "val", "test")
 
@@ -47,11 +47,11 @@ class AssetsConfig:
     """Objects, their split and their physical numbers.
 
     `objects` entries: "ycb://011_banana", "ycb://*", a mesh path or a glob; relative ones start
-    from `asset_root`, which a run sets to the folder of its config file.
+    from `asset_root`, and that from the folder of the config file.
     """
 
     objects: tuple[str, ...] = field(default=("ycb://*",), metadata=PLAN_ONLY)
-    asset_root: str = field(default=".", metadata=PLAN_ONLY)
+    asset_root: str = field(default=".", metadata=PLAN_ONLY | CONFIG_PATH)
     # An object goes to a split by the hash of its id, so adding objects moves none of the others.
     train_fraction: float = field(default=0.8, metadata=PLAN_ONLY)
     val_fraction: float = field(default=0.1, metadata=PLAN_ONLY)  # the rest is test

@@ -26,3 +26,7 @@ class CropDigestError(CropError):
             "made with this crop do not match the training clouds. Take the CropSpec from the "
             "dataset (`crop` in dataset.json)"
         )
+
+
+class ImageFileError(CropError):
+    """A file given to the crop cannot be read, or its unit or size is wrong."""

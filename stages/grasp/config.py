@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from stages.contract import PLAN_ONLY
+from stages.contract import CONFIG_PATH, PLAN_ONLY
 from stages.grasp.errors import GraspConfigError
 
 
@@ -15,7 +15,7 @@ class GraspConfig:
     """
 
     hands: tuple[str, ...] = field(
-        default=("allegro_right", "panda_gripper"), metadata=PLAN_ONLY
+        default=("allegro_right", "panda_gripper"), metadata=PLAN_ONLY | CONFIG_PATH
     )  # names of configs/hands/*.yaml or paths of hand files
     grasps_per_object: int = field(default=16, metadata=PLAN_ONLY)  # per hand
     chunk: int = 8  # candidates per item

@@ -1,5 +1,6 @@
 """(hand, object, chunk) -> GraspSet."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -11,13 +12,13 @@ from stages.assets.hands.load import hand_digest, load_hand
 from stages.contract import Item, Outcome
 from stages.grasp.config import GraspConfig
 from stages.grasp.errors import GraspConfigError
-from stages.grasp.sampler import Sampler
+from stages.grasp.sampler import Candidate, Sampler
 
 NONE = "no_candidates"
 
 
 class GraspStage:
-    """Chunks of candidates; the object rests in a stable pose drawn by the chunk's seed."""
+    """Chunks of candidates on the object at rest in a stable pose, drawn by the chunk's seed."""
 
     name: ClassVar[str] = "grasp"
     version: ClassVar[int] = 1
@@ -71,16 +72,27 @@ class GraspStage:
 
 
 def _sample(sampler: Sampler, item: Item, seed: int) -> Outcome:
+    """One chunk. A stable pose in which the hand finds no grasp gives way to another.
+
+    A box that lies on its largest face can be too wide for a jaw, and not so on its side.
+    """
     rng = np.random.default_rng(seed)
     asset = sampler.asset
-    weights = asset.stable_probabilities / asset.stable_probabilities.sum()
-    object_pose = asset.stable_poses[rng.choice(len(weights), p=weights)].copy()
-    check_quaternion(object_pose[3:], f"{asset.object_id} stable pose")
     chunk = int(item.params["chunk"])
-    candidates, rejected = sampler.chunk(chunk, object_pose, rng)
-    if not candidates:
+    candidates: list[Candidate] = []
+    rejected: Counter[str] = Counter()
+    for pose in _by_probability(asset, rng):
+        object_pose = asset.stable_poses[pose].copy()
+        check_quaternion(object_pose[3:], f"{asset.object_id} stable pose")
+        candidates, reasons = sampler.chunk(chunk, object_pose, rng)
+        rejected += reasons
+        if candidates:
+            break
+    else:
         reasons = ", ".join(f"{reason} {n}" for reason, n in rejected.most_common())
-        return Outcome(id=item.id, code=NONE, message=f"every proposal was rejected: {reasons}")
+        poses = len(asset.stable_poses)
+        message = f"every proposal was rejected, in all of {poses} stable poses: {reasons}"
+        return Outcome(id=item.id, code=NONE, message=message)
 
     def rows(field: str) -> np.ndarray:
         return np.stack([_canonical(getattr(c, field)) for c in candidates])
@@ -98,6 +110,13 @@ def _sample(sampler: Sampler, item: Item, seed: int) -> Outcome:
         grasp_index=chunk * sampler.config.chunk + np.arange(len(candidates)),
     )
     return Outcome(id=item.id, record=record)
+
+
+def _by_probability(asset: ObjectAsset, rng: np.random.Generator) -> np.ndarray:
+    """Indices of the stable poses in random order, likely ones first as in drawing without
+    replacement: the smallest of exponential times with the probabilities as rates."""
+    times = rng.exponential(size=len(asset.stable_probabilities))
+    return np.argsort(times / np.maximum(asset.stable_probabilities, 1e-12))
 
 
 def _canonical(qpos: np.ndarray) -> np.ndarray:

@@ -25,8 +25,6 @@ class LabelConfig:
     """
 
     protocols: tuple[str, ...] = field(default=PROTOCOLS, metadata=PLAN_ONLY)
-    hands: tuple[str, ...] = field(default=(), metadata=PLAN_ONLY)  # paths of hand files outside
-    # configs/hands; a grasp set finds its hand there by name, and its digest must agree
     physics: PhysicsConfig = field(default_factory=PhysicsConfig, metadata=PLAN_ONLY)
     fc: FcConfig = field(default_factory=FcConfig, metadata=PLAN_ONLY)
     tabletop: TabletopConfig = field(default_factory=TabletopConfig, metadata=PLAN_ONLY)

@@ -63,7 +63,7 @@ class LabelStage:
                 asset: ObjectAsset = inputs[asset_source]
                 protocol = str(item.params["protocol"])
                 if grasps.hand not in envs:
-                    hand = _hand_source(grasps, config)
+                    hand = _hand_source(grasps, item)
                     envs[grasps.hand] = build_env(EnvConfig(mj_env_config=config.env_config(hand)))
                 evaluation = envs[grasps.hand].evaluate(grasps, asset, protocol)
                 record = label_set(
@@ -76,15 +76,14 @@ class LabelStage:
         return outcomes
 
 
-def _hand_source(grasps: GraspSet, config: LabelConfig) -> str:
+def _hand_source(grasps: GraspSet, item: Item) -> str:
     """Name or path of the hand that `grasps` were sampled with; its digest must agree."""
-    by_name = {load_hand(path).name: path for path in config.hands}
-    source = by_name.get(grasps.hand, grasps.hand)
+    source = item.tags.get("hand_file", grasps.hand)
     digest = hand_digest(load_hand(source))
     if digest != grasps.hand_digest:
         raise LabelConfigError(
             f"hand {grasps.hand!r}: the grasps were sampled with digest {grasps.hand_digest}, "
-            f"{source!r} has {digest}; sample them again, or name that hand's file in label.hands"
+            f"{source!r} has {digest}; sample them again"
         )
     return source
 

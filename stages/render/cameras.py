@@ -14,19 +14,8 @@ from stages.render.errors import CameraFileError
 
 
 def sample_camera(config: CameraConfig, scene: Scene, view: int, seed: int) -> Camera:
-    """The camera of one (scene, view). `seed` belongs to the pair, so views are independent.
-
-    Raises CameraFileError when a file of poses has no row `view` or cannot be read.
-    """
+    """The camera of one (scene, view). `seed` belongs to the pair, so views are independent."""
     rng = np.random.default_rng(seed)
-    if config.kind == "file":
-        poses = load_poses(Path(config.poses_file))
-        if view >= len(poses):
-            raise CameraFileError(
-                f"{config.poses_file}: holds {len(poses)} poses, but view {view} was asked for; "
-                f"set render.views to at most {len(poses)}"
-            )
-        return Camera(intrinsics=config.intrinsics, T_world_cam=poses[view])
     if config.kind == "fixed":
         T_world_cam = look_at(config.eye, config.target)
         return Camera(intrinsics=config.intrinsics, T_world_cam=T_world_cam)
@@ -53,6 +42,22 @@ def sample_camera(config: CameraConfig, scene: Scene, view: int, seed: int) -> C
     )
     T_world_cam = look_at(target + radius * direction, target, roll)
     return Camera(intrinsics=config.intrinsics, T_world_cam=T_world_cam)
+
+
+def file_poses(config: CameraConfig, views: int) -> NDArray[np.float64] | None:
+    """(V, 4, 4) of `poses_file`, or None for the other kinds of camera.
+
+    Raises CameraFileError when the file cannot be read or V < views.
+    """
+    if config.kind != "file":
+        return None
+    poses = load_poses(Path(config.poses_file))
+    if len(poses) < views:
+        raise CameraFileError(
+            f"{config.poses_file}: holds {len(poses)} poses, but render.views asks for {views}; "
+            f"set render.views to at most {len(poses)}"
+        )
+    return poses
 
 
 def load_poses(path: Path) -> NDArray[np.float64]:

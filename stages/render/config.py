@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from schemas.camera import Intrinsics
-from stages.contract import PLAN_ONLY
+from stages.contract import CONFIG_PATH, PLAN_ONLY
 from stages.crop import CropSpec
 from stages.render.errors import RenderConfigError
 from stages.render.presets import PRESETS
@@ -33,7 +33,7 @@ class CameraConfig:
     roll_jitter: float = 5.0  # standard deviation about the optical axis
     eye: tuple[float, float, float] = (0.5, 0.0, 0.5)
     target: tuple[float, float, float] = (0.0, 0.0, 0.05)
-    poses_file: str = ""
+    poses_file: str = field(default="", metadata=PLAN_ONLY | CONFIG_PATH)  # rows are in the keys
     preset: str = "d435_640x480"  # see stages/render/presets.py; "" uses the numbers below
     fx: float = 0.0  # pixels
     fy: float = 0.0

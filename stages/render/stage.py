@@ -6,13 +6,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from schemas.camera import Camera
 from schemas.records import Cloud, ObjectAsset, Scene
 from stages.contract import Item, Outcome
 from stages.crop import crop_pixels
 from stages.render.backends import BACKENDS
 from stages.render.backends.protocol import RenderBackend
-from stages.render.cameras import sample_camera
-from stages.render.config import RenderConfig
+from stages.render.cameras import file_poses, sample_camera
+from stages.render.config import CameraConfig, RenderConfig
 from stages.render.cull import surviving_pixels
 from stages.render.errors import RenderConfigError
 
@@ -36,10 +37,15 @@ class RenderStage:
     record: ClassVar[type] = Cloud
 
     def plan(self, config: RenderConfig, upstream: Mapping[str, Sequence[Item]]) -> list[Item]:
+        """Raises CameraFileError when a file of poses cannot be read or has too few rows."""
+        poses = file_poses(config.camera, config.views)
         return [
             Item(
                 id=f"{scene.id}/v{view:02d}",
-                params={"view": view},
+                # The row itself, so that another pose is another key and another file is not.
+                params={"view": view}
+                if poses is None
+                else {"view": view, "T_world_cam": poses[view].tolist()},
                 inputs=(("scene", scene.id), *dict.fromkeys(scene.inputs)),
                 group=scene.id,
             )
@@ -64,8 +70,10 @@ class RenderStage:
                 scene = wanted
                 assets: list[ObjectAsset] = [inputs["assets", oid] for oid in scene.object_ids]
                 prepared = backend.prepare(scene, assets)
-            view = int(item.params["view"])
-            cloud = render_view(backend, prepared, scene, view, config, seeds[item.id])
+            camera = item_camera(item, config.camera, scene, seeds[item.id])
+            cloud = render_view(
+                backend, prepared, scene, int(item.params["view"]), camera, config, seeds[item.id]
+            )
             if len(cloud.points):
                 outcomes.append(Outcome(id=item.id, record=cloud))
             else:
@@ -74,16 +82,24 @@ class RenderStage:
         return outcomes
 
 
+def item_camera(item: Item, config: CameraConfig, scene: Scene, seed: int) -> Camera:
+    """The camera of an item: its row of the file of poses, or one drawn by `seed`."""
+    if "T_world_cam" in item.params:
+        T_world_cam = np.asarray(item.params["T_world_cam"], np.float64)
+        return Camera(intrinsics=config.intrinsics, T_world_cam=T_world_cam)
+    return sample_camera(config, scene, int(item.params["view"]), seed)
+
+
 def render_view(
     backend: RenderBackend,
     prepared: Any,
     scene: Scene,
     view: int,
+    camera: Camera,
     config: RenderConfig,
     seed: int,
 ) -> Cloud:
-    """Camera by seed, the rays that can survive, the crop."""
-    camera = sample_camera(config.camera, scene, view, seed)
+    """The rays that can survive, then the crop."""
     pixels = surviving_pixels(scene, backend.hulls(prepared), camera, config.crop)
     hits = backend.render(prepared, camera, pixels)
     cropped = crop_pixels(

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from schemas.records import ObjectAsset
 from stages.assets.hands.spec import HandSpec
 from stages.envs.config import PhysicsConfig
-from stages.envs.mujoco.grasp_model import build_grasp_model
+from stages.envs.mujoco.grasp_model import GraspModel, build_grasp_model
 from stages.envs.mujoco.hand_model import set_hand_qpos
 
 Float = NDArray[np.float64]
@@ -107,9 +107,10 @@ class HandCloser:
         )
 
 
-def _joint_ids(m: "object") -> NDArray[np.int64]:
-    model, index = m.model, m.index  # type: ignore[attr-defined]
-    return np.array([int(np.flatnonzero(model.jnt_qposadr == a)[0]) for a in index.joint_qpos])
+def _joint_ids(m: GraspModel) -> NDArray[np.int64]:
+    """(J,) MuJoCo's joint of each hand joint, control order."""
+    addresses = m.model.jnt_qposadr
+    return np.array([int(np.flatnonzero(addresses == a)[0]) for a in m.index.joint_qpos])
 
 
 def _finger_of_body(hand: HandSpec, model: mujoco.MjModel) -> dict[int, int]:

@@ -1,0 +1,164 @@
+"""A robot's files: depth, segment, intrinsics and pose in, the cloud out.
+
+Whatever a sensor's driver writes becomes metres and the project's conventions here, once.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.camera import Intrinsics
+from schemas.frames import check_transform
+from stages.crop.crop import CroppedCloud
+from stages.crop.errors import ImageFileError
+from stages.crop.spec import CropSpec
+
+MILLIMETRE = 0.001
+FAR = 50.0  # m; a depth camera for grasping sees nothing so far, so such numbers are not metres
+OFF_CENTRE = 0.2  # of the image size; a principal point farther off is K of another image size
+
+
+def read_image(path: Path) -> NDArray[Any]:
+    """(H, W) array of a .npy or .png file. Raises ImageFileError."""
+    try:
+        if path.suffix == ".npy":
+            image = np.load(path, allow_pickle=False)
+        elif path.suffix == ".png":
+            from PIL import Image
+
+            image = np.asarray(Image.open(path))
+        else:
+            raise ImageFileError(f"{path}: expected .npy or .png, got {path.suffix or 'no suffix'}")
+    except ImportError as error:
+        raise ImageFileError(f"{path}: PNG needs Pillow: pip install pillow") from error
+    except (OSError, ValueError, EOFError) as error:
+        if isinstance(error, ImageFileError):
+            raise
+        raise ImageFileError(f"{path}: cannot be read: {error}") from error
+    if image.ndim != 2:
+        raise ImageFileError(f"{path}: expected one channel (H, W), got shape {image.shape}")
+    return image
+
+
+def to_metres(image: NDArray[Any], scale: float | None, name: str = "depth") -> NDArray[np.float32]:
+    """(H, W) float32 metres, missing = NaN.
+
+    `scale` is metres per unit of the image; None takes 1 for floating and 0.001 (millimetres) for
+    integer images. Zero, negative and infinite values count as missing. Raises ImageFileError when
+    half of the valid values lie beyond 50 m: the unit is wrong.
+    """
+    if scale is None:
+        scale = 1.0 if np.issubdtype(image.dtype, np.floating) else MILLIMETRE
+    if not scale > 0:
+        raise ImageFileError(f"{name}: expected a scale > 0 metres per unit, got {scale}")
+    depth = image.astype(np.float32) * np.float32(scale)
+    with np.errstate(invalid="ignore"):
+        valid = (depth > 0) & (depth < np.inf)
+    depth[~valid] = np.nan
+    if valid.any():
+        middle = float(np.median(depth[valid]))
+        if middle > FAR:
+            raise ImageFileError(
+                f"{name}: the median depth is {middle:.4g} m with a scale of {scale:g}; expected "
+                f"less than {FAR:g} m. If the image is in millimetres, give a scale of 0.001"
+            )
+    return depth
+
+
+def parse_intrinsics(text: str, shape: tuple[int, ...]) -> Intrinsics:
+    """Intrinsics of an image of `shape` (H, W) from a JSON file or from numbers.
+
+    The file holds fx, fy, cx, cy, width, height, or K (3, 3), width, height. Numbers are
+    "fx,fy,cx,cy", whose principal point must lie near the middle, or "fx,fy,cx,cy,width,height".
+    Raises ImageFileError, or SchemaError when they belong to another image size.
+    """
+    height, width = shape
+    if text.endswith(".json"):
+        values = _read_json(Path(text))
+        if not isinstance(values, dict):
+            raise ImageFileError(f"{text}: expected a JSON object, got {type(values).__name__}")
+        found = cast(dict[str, Any], values)
+        size = [key for key in ("width", "height") if key not in found]
+        if size:
+            raise ImageFileError(f"{text}: lacks {', '.join(size)}: K belongs to an image size")
+        if "K" in found:
+            out = Intrinsics.from_matrix(found["K"], int(found["width"]), int(found["height"]))
+        else:
+            missing = [key for key in ("fx", "fy", "cx", "cy") if key not in found]
+            if missing:
+                raise ImageFileError(f"{text}: lacks {', '.join(missing)} (pixels), or K")
+            out = _intrinsics([found[k] for k in ("fx", "fy", "cx", "cy", "width", "height")], text)
+    else:
+        numbers = text.split(",")
+        if len(numbers) not in (4, 6):
+            raise ImageFileError(
+                f"intrinsics {text!r}: expected fx,fy,cx,cy in pixels, with ,width,height to be "
+                "safe, or a .json file"
+            )
+        out = _intrinsics(numbers if len(numbers) == 6 else [*numbers, width, height], text)
+        off = max(abs(out.cx / width - 0.5), abs(out.cy / height - 0.5))
+        if len(numbers) == 4 and off > OFF_CENTRE:
+            raise ImageFileError(
+                f"intrinsics {text!r}: the principal point ({out.cx:g}, {out.cy:g}) lies far from "
+                f"the middle of the {width}x{height} image: K of another image size? Give the "
+                "size they belong to as well: fx,fy,cx,cy,width,height"
+            )
+    out.check_image(shape)
+    return out
+
+
+def _intrinsics(numbers: list[Any], source: str) -> Intrinsics:
+    try:
+        fx, fy, cx, cy, width, height = (float(n) for n in numbers)
+    except (TypeError, ValueError) as error:
+        raise ImageFileError(f"intrinsics {source}: not numbers: {error}") from error
+    return Intrinsics(fx=fx, fy=fy, cx=cx, cy=cy, width=int(width), height=int(height))
+
+
+def read_transform(path: Path) -> NDArray[np.float64]:
+    """(4, 4) rigid transform from .npy or nested .json. Raises ImageFileError or FrameError."""
+    if path.suffix == ".json":
+        return check_transform(_read_json(path), path.name)
+    try:
+        return check_transform(np.load(path, allow_pickle=False), path.name)
+    except (OSError, EOFError) as error:
+        raise ImageFileError(f"{path}: cannot be read: {error}") from error
+
+
+def read_spec(path: Path) -> CropSpec:
+    """CropSpec from JSON: `CropSpec.to_dict()`, or a dataset.json, whose `crop` is taken."""
+    values = _read_json(path)
+    if isinstance(values, dict):
+        found = cast(Mapping[str, Any], values)
+        if "crop_digest" in found:
+            spec = CropSpec.from_dict(found["crop"])
+            spec.check_digest(found["crop_digest"])
+            return spec
+        return CropSpec.from_dict(found)
+    raise ImageFileError(f"{path}: expected the JSON object of a crop, got {type(values).__name__}")
+
+
+def write_ply(path: Path, cloud: CroppedCloud) -> None:
+    """Binary PLY: x y z float32 in metres, segment uint16."""
+    vertex = np.empty(
+        len(cloud.points), [("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("segment", "<u2")]
+    )
+    vertex["x"], vertex["y"], vertex["z"] = cloud.points.T
+    vertex["segment"] = cloud.segment
+    header = (
+        "ply\nformat binary_little_endian 1.0\ncomment metres\n"
+        f"element vertex {len(vertex)}\nproperty float x\nproperty float y\nproperty float z\n"
+        "property ushort segment\nend_header\n"
+    )
+    path.write_bytes(header.encode() + vertex.tobytes())
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ImageFileError(f"{path}: cannot be read as JSON: {error}") from error
