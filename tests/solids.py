@@ -1,14 +1,15 @@
-"""A box and jaw grasps on it whose outcome is known from statics."""
+"""Solids whose mass, shape and grasps are known in closed form."""
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Sequence
 
 import numpy as np
-import pytest
 import trimesh
 from numpy.typing import NDArray
 
 from schemas.records import GraspSet, ObjectAsset
 from stages.assets.hands.load import hand_digest, load_hand
+from stages.assets.stable import stable_poses
 
 TCP = 0.1034  # m from the panda flange to the centre of its pads
 
@@ -71,22 +72,30 @@ def jaw_grasps(rows: Sequence[NDArray[np.float64]]) -> GraspSet:
     )
 
 
-@pytest.fixture(scope="session")
-def box() -> ObjectAsset:
-    """60 x 40 x 60 mm."""
-    return box_asset((0.06, 0.04, 0.06))
-
-
-@pytest.fixture(scope="session")
-def make_box() -> Callable[..., ObjectAsset]:
-    return box_asset
-
-
-@pytest.fixture(scope="session")
-def make_row() -> Callable[..., NDArray[np.float64]]:
-    return jaw_row
-
-
-@pytest.fixture(scope="session")
-def make_grasps() -> Callable[..., GraspSet]:
-    return jaw_grasps
+def solid_asset(
+    mesh: trimesh.Trimesh, object_id: str = "solid", density: float = 500.0
+) -> ObjectAsset:
+    """A convex, closed mesh as one piece, resting as it stands and on its other stable faces."""
+    vertices, faces = mesh.vertices.astype(np.float32), mesh.faces.astype(np.int32)
+    found = stable_poses(mesh.vertices, mesh.center_mass)
+    return ObjectAsset(
+        object_id=object_id,
+        source=f"{object_id}.obj",
+        licence="CC0",
+        sha256=hashlib.sha256(vertices.tobytes()).hexdigest(),
+        scale=1.0,
+        vertices=vertices,
+        faces=faces,
+        piece_vertices=vertices,
+        piece_faces=faces,
+        piece_vertex_offsets=np.array([0, len(vertices)]),
+        piece_face_offsets=np.array([0, len(faces)]),
+        volume=float(mesh.volume),
+        density=density,
+        mass=float(mesh.volume) * density,
+        center_of_mass=np.array(mesh.center_mass),
+        inertia=np.array(mesh.moment_inertia) * density,
+        stable_poses=found.poses,
+        stable_probabilities=found.probabilities,
+        notes="",
+    )
