@@ -72,7 +72,7 @@ class AssetsConfig:
     convex_timeout_s: float = field(default=120.0, metadata=PLAN_ONLY)  # wall clock; decides only
     # whether there is a record, never what is in it
     stable_merge_deg: float = 5.0  # poses whose down directions are closer are one pose
-    stable_min_probability: float = 0.02  # rarer poses are left out, unless all are rare
+    stable_min_probability: float = 0.02  # rarer poses are left out or merged
     stable_max_poses: int = 12
 
     def __post_init__(self) -> None:

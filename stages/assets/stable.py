@@ -8,6 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from schemas.frames import matrix_to_pose
 
 Float = NDArray[np.float64]
+RARE = 0.1  # 1; share of the probability that may be left out with rare poses
+WIDENING, WIDEST_DEG = 1.5, 60.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -29,7 +31,10 @@ def stable_poses(
     centre of mass (Goldberg et al. 1999, quasi-static toss). Where the centre is not over the
     face, the object topples over the edge it is farthest beyond, and so on: the centre only ever
     sinks, so this ends. Resting faces closer than `merge_deg` are one pose, since a scan's flat
-    bottom is many facets; its representative is the likeliest of them.
+    bottom is many facets; its representative is the likeliest of them. Poses rarer than
+    `min_probability` are left out. Where they hold more than RARE of the whole (a can rolls, a
+    ball has only rare poses), or there are more than `max_poses`, the angle is widened until they
+    do not, so that the poses kept stand for all around.
     """
     from scipy.spatial import ConvexHull
 
@@ -40,11 +45,17 @@ def stable_poses(
     target = _topple(corners, normals, hull.neighbors, com)
     shares = np.abs(_solid_angles(corners - com))
     probability = np.bincount(target, shares, len(normals)) / shares.sum()
-    down, weights = _merge(normals, probability, np.cos(np.radians(merge_deg)))
-    keep = weights >= min_probability
-    if not keep.any():
-        keep = np.ones(len(weights), bool)
-    down, weights = down[keep][:max_poses], weights[keep][:max_poses]
+    angle = merge_deg
+    while True:
+        down, weights = _merge(normals, probability, np.cos(np.radians(angle)))
+        keep = weights >= min_probability
+        if weights[~keep].sum() <= RARE and keep.sum() <= max_poses:
+            break
+        if angle >= WIDEST_DEG:
+            keep = np.arange(len(weights)) < max_poses
+            break
+        angle = min(angle * WIDENING, WIDEST_DEG)
+    down, weights = down[keep], weights[keep]
     vertices = hull.points[hull.vertices]
     poses = np.stack([_rest(vertices, com, direction) for direction in down])
     return StablePoses(poses=poses, probabilities=weights / weights.sum())
