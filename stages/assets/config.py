@@ -13,13 +13,15 @@ class ConvexConfig:
     """CoACD (Wei et al. 2022) and the remeshing before it. All of it is part of the cache key."""
 
     threshold: float = 0.05  # concavity allowed, relative to the object's size; CoACD's default
-    max_convex_hull: int = 16  # pieces; contacts cost time per piece. -1: no limit
+    max_convex_hull: int = 32  # pieces; contacts cost time per piece. -1: no limit
     max_hull_vertices: int = 64  # per piece; collision cost grows with them
     preprocess_resolution: int = 30  # voxels along the longest side of the manifold remeshing
-    resolution: int = 600  # surface samples for the concavity; CoACD's default of 2000 is 3x slower
-    mcts_nodes: int = 8  # tree search: cut planes per axis, iterations, depth. CoACD's defaults
-    mcts_iterations: int = 40  # (20, 150, 3) take 17 s for a scan of 16384 faces, these about 2 s
-    mcts_max_depth: int = 2
+    # Cuts are searched coarsely and more of them allowed: on the YCB mug this takes 29 s instead
+    # of 44 s with CoACD's finer search and 16 pieces, and halves what is filled of its hollow.
+    resolution: int = 400  # surface samples for the concavity
+    mcts_nodes: int = 5  # tree search: cut planes per axis, iterations, depth
+    mcts_iterations: int = 15
+    mcts_max_depth: int = 1
     single_hull_ratio: float = 0.97  # volume over hull volume from which the hull alone is used
     seed: int = 0
 
