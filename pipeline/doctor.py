@@ -225,7 +225,7 @@ def _assets() -> list[Check]:
         try:
             digest = hand_digest(load_hand(name))
             checks.append(Check(name=f"hand {name}", state="ok", detail=f"digest {digest[:12]}"))
-        except (ValueError, LookupError, OSError) as error:
+        except (ImportError, ValueError, LookupError, OSError) as error:
             fix = "pip install 'grasp-clouds[generate]', or set MENAGERIE_ROOT for menagerie hands"
             checks.append(Check(name=f"hand {name}", state="optional", detail=str(error), fix=fix))
     return checks

@@ -17,6 +17,7 @@ from schemas.camera import Intrinsics
 from schemas.frames import invert
 
 TIMEOUT_S = 60.0
+COLOUR_STEP = 8  # of 256 levels
 
 
 def try_draw(paint: Paint, camera: Intrinsics, T_frame_cam: Float) -> tuple[Image | None, str]:
@@ -62,12 +63,25 @@ def _draw_here(source: str, target: str) -> None:
         paint = Paint(points=data["points"], colours=data["colours"])
         width, height = data["size"].tolist()
         renderer = open3d.visualization.rendering.OffscreenRenderer(width, height)
-        material = open3d.visualization.rendering.MaterialRecord()
-        material.shader, material.point_size = "defaultUnlit", 3.0
         renderer.scene.set_background([1.0, 1.0, 1.0, 1.0])
-        renderer.scene.add_geometry("cloud", _cloud(paint), material)
+        renderer.scene.view.set_post_processing(False)  # its exposure shifts every colour
+        # One geometry a colour: on software Vulkan the shaders with a colour per point draw black.
+        coarse = paint.colours // COLOUR_STEP * COLOUR_STEP + COLOUR_STEP // 2
+        colours, which = np.unique(coarse, axis=0, return_inverse=True)
+        for i, colour in enumerate(colours):
+            material = open3d.visualization.rendering.MaterialRecord()
+            material.shader, material.point_size = "unlitSolidColor", 3.0
+            material.base_color = [*_encoded(colour / 255.0), 1.0]
+            mine = Paint(points=paint.points[which == i], colours=paint.colours[which == i])
+            renderer.scene.add_geometry(str(i), _cloud(mine), material)
         renderer.setup_camera(data["K"], data["T_cam_frame"], width, height)
         np.save(target, np.asarray(renderer.render_to_image()))
+
+
+def _encoded(linear: Float) -> list[float]:
+    """sRGB's transfer curve (IEC 61966-2-1), which the renderer will undo."""
+    low, high = 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055
+    return np.where(linear <= 0.0031308, low, high).tolist()
 
 
 if __name__ == "__main__":

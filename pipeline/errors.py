@@ -69,3 +69,7 @@ class CorruptBlockError(ValueError):
 
 class StageContractError(TypeError):
     """A stage returned something other than one outcome per item, in order."""
+
+
+class CannotDrawError(UserError, RuntimeError):
+    """What was asked for cannot be drawn on this machine; the message says why."""

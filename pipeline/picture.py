@@ -9,6 +9,7 @@ import numpy as np
 from pipeline.draw import Float, Image, Paint, around, draw, join, paint_segments, tile
 from pipeline.draw_hand import HandSurface
 from pipeline.draw_open3d import try_draw
+from pipeline.errors import CannotDrawError
 from schemas.camera import Intrinsics
 from stages.shard.clouds import CloudTable
 from stages.shard.errors import UnknownChoiceError
@@ -17,10 +18,6 @@ from stages.shard.open import load_manifest
 
 HANDS_SHOWN = 3
 WIDTH = 640  # pixels of one view
-
-
-class CannotDrawError(RuntimeError):
-    """What was asked for cannot be drawn on this machine; the message says why."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import click
 
+from pipeline.errors import UserError
+
 RENDERERS = ("auto", "open3d", "numpy")
-
-
-class UserMistake(click.ClickException):
-    exit_code = 2
 
 
 @click.command()
@@ -35,7 +33,6 @@ def view(
     renderer: str,
 ) -> None:
     """Look at the dataset in OUT: a cloud in a window, or --save a picture of it."""
-    from pipeline.picture import CannotDrawError
     from stages.shard.errors import DatasetError, UnknownChoiceError
 
     try:
@@ -43,8 +40,8 @@ def view(
             _labels(out, labels, protocol, target)
         else:
             _cloud(out, (split, scene, number, hand), target, renderer)
-    except (DatasetError, UnknownChoiceError, CannotDrawError) as error:
-        raise UserMistake(str(error)) from error
+    except (DatasetError, UnknownChoiceError) as error:
+        raise UserError(str(error)) from error
 
 
 def _labels(out: Path, hand: str, protocol: str, target: Path | None) -> None:
@@ -52,12 +49,12 @@ def _labels(out: Path, hand: str, protocol: str, target: Path | None) -> None:
     from pipeline.sheet import label_sheet
 
     if target is None:
-        raise UserMistake("--labels draws a picture; say where with --save sheet.png")
+        raise UserError("--labels draws a picture; say where with --save sheet.png")
     image, titles = label_sheet(out, hand, protocol)
     try:
         save(image, target)
     except (OSError, ValueError) as error:
-        raise UserMistake(f"cannot write {target}: {error}") from error
+        raise UserError(f"cannot write {target}: {error}") from error
     for title in titles:
         click.echo("  " + title.replace("\n", "  "))
     click.echo(f"{target}: {hand} under {protocol}, drawn with numpy")
@@ -78,17 +75,17 @@ def _cloud(
     if target is None:
         has_display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
         if sys.platform == "linux" and not has_display:
-            raise UserMistake("no display to open a window on; draw with --save picture.png")
+            raise UserError("no display to open a window on; draw with --save picture.png")
         try:
             from pipeline.draw_open3d import show
 
             show(picture.all, picture.title)
         except ImportError as error:
-            raise UserMistake(f"open3d cannot be loaded ({error}); draw with --save") from error
+            raise UserError(f"open3d cannot be loaded ({error}); draw with --save") from error
         return
     image, used = render_picture(picture, renderer)
     try:
         save(image, target)
     except (OSError, ValueError) as error:
-        raise UserMistake(f"cannot write {target}: {error}") from error
+        raise UserError(f"cannot write {target}: {error}") from error
     click.echo(f"{target}: drawn with {used}")

@@ -13,3 +13,11 @@ class NotInteractiveError(NotImplementedError):
             f"MjEnv.{method}: this environment only scores grasp poses offline, each grasp in a "
             "state of its own, so there is no running simulation to read or step; call evaluate()"
         )
+
+
+class StoppedError(RuntimeError):
+    """The trial ended before its verdict; carries the code."""
+
+    def __init__(self, code: str, message: str = "") -> None:
+        super().__init__(message or code)
+        self.code = code

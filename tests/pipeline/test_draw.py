@@ -70,3 +70,29 @@ def test_the_hand_moves_with_its_root_and_its_fingers_open():
     assert ((steps < 1e-9) | (np.abs(steps - 0.04) < 1e-9)).all()
     assert 0 < (steps > 0.01).mean() < 0.9
     assert matrix_to_pose(pose_to_matrix(pose)) == pytest.approx(pose)
+
+
+def test_open3d_draws_the_same_colours_in_the_same_places():
+    """Two renderers, one picture: a red plate before a blue one, as numpy draws them."""
+    from pipeline.doctor import VULKAN, try_program
+    from pipeline.draw_open3d import try_draw
+
+    problem = try_program(VULKAN)[1]
+    if problem:
+        pytest.skip(f"no Vulkan device: {problem}")
+    side = np.stack(np.meshgrid(np.linspace(-1, 1, 200), np.linspace(-1, 1, 200)), -1)
+    plate = np.concatenate([side.reshape(-1, 2), np.zeros((40000, 1))], axis=1)
+    near = plate * [0.1, 0.1, 0] + [-0.05, 0, 0.6]
+    far = plate * [0.2, 0.2, 0] + [0.05, 0, 0.8]
+    paint = Paint(
+        points=np.concatenate([near, far]),
+        colours=np.repeat(np.array([[213, 94, 0], [0, 114, 178]], np.uint8), 40000, axis=0),
+    )
+    K = Intrinsics(fx=200, fy=200, cx=80, cy=60, width=160, height=120)
+    theirs, why = try_draw(paint, K, np.eye(4))
+    assert theirs is not None, why
+    ours = draw(paint, K, np.eye(4))
+    for column, colour in ((60, (213, 94, 0)), (130, (0, 114, 178)), (2, (255, 255, 255))):
+        for picture in (ours, theirs):
+            assert np.abs(picture[60, column].astype(int) - colour).max() <= 6, (column, picture)
+    assert (np.abs(ours.astype(int) - theirs).max(axis=2) > 12).mean() < 0.05  # outlines

@@ -9,11 +9,11 @@ from schemas.records import ObjectAsset
 from stages.assets.hands.load import load_hand
 from stages.envs.base import GraspResult
 from stages.envs.config import PROTOCOLS, MjEnvConfig
-from stages.envs.errors import EnvConfigError
+from stages.envs.errors import EnvConfigError, StoppedError
 from stages.envs.mujoco.grasp_model import GraspModel, build_grasp_model
 from stages.envs.mujoco.protocols.fc import run_fc
 from stages.envs.mujoco.protocols.tabletop import run_tabletop
-from stages.envs.mujoco.protocols.trial import GraspInput, StoppedError, Trial
+from stages.envs.mujoco.protocols.trial import GraspInput, Trial
 
 ENGINE = f"mujoco {mujoco.__version__}"
 KEPT_MODELS = 8  # compiled models kept; grasps come grouped by object, so few are needed

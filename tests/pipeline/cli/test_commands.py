@@ -5,7 +5,6 @@ import subprocess
 import sys
 import time
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -74,12 +73,10 @@ def test_help_is_fast_and_lists_every_command() -> None:
 
 def test_every_command_exists() -> None:
     for name in COMMANDS:
-        if find_spec(f"pipeline.cli.{name}") is None:
-            pytest.skip(f"the command {name} is not there yet")
         assert getattr(import_module(f"pipeline.cli.{name}"), name).name == name
 
 
-@pytest.mark.parametrize("name", ["run", "plan", "status", "verify"])
+@pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_help_of_a_command_loads_no_heavy_library(name: str) -> None:
     program = (
         "import sys\nfrom pipeline.cli import main\n"

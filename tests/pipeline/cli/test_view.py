@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from pipeline.cli.view import view
+from pipeline.cli import main
 
 SHARD_RECORDS = Path(__file__).parents[2] / "stages" / "shard" / "conftest.py"
 PANDA = {"hand": "panda_gripper", "joint_names": ("panda_finger_joint1", "panda_finger_joint2")}
@@ -29,7 +29,7 @@ def out(tmp_path_factory):
 
 
 def run(*arguments):
-    result = CliRunner().invoke(view, [str(a) for a in arguments])
+    result = CliRunner().invoke(main, ["view", *(str(a) for a in arguments)])
     assert result.exception is None or isinstance(result.exception, SystemExit)
     return result
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from stages.envs.base import GraspResult, Rollout
 from stages.envs.config import ClosingConfig
+from stages.envs.errors import StoppedError
 from stages.envs.mujoco.grasp_model import GraspModel
 from stages.envs.mujoco.hand_model import drive_hand, set_hand_qpos
 from stages.envs.mujoco.metrics import count_contacts, penetrations, tip_distances
@@ -35,14 +36,6 @@ class GraspInput:
     pregrasp_qpos: Float  # (7 + J,)
     grasp_qpos: Float  # (7 + J,)
     squeeze_qpos: Float  # (7 + J,)
-
-
-class StoppedError(RuntimeError):
-    """The trial ended before its verdict; carries the code."""
-
-    def __init__(self, code: str, message: str = "") -> None:
-        super().__init__(message or code)
-        self.code = code
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
