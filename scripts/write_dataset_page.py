@@ -1,0 +1,39 @@
+"""Write the tables of docs/dataset.md from the field dictionary; `--check` only compares."""
+
+import sys
+from pathlib import Path
+
+from schemas.dataset import CLOUD_FIELDS, CLOUD_FRAME, GRASP_FIELDS, SCHEMA_VERSION, Field
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "dataset.md"
+BEGIN, END = "<!-- fields: written by scripts/write_dataset_page.py -->", "<!-- end of fields -->"
+
+
+def table(fields: dict[str, Field]) -> str:
+    lines = ["| array | dtype | shape | unit | frame | no data | what |", "|" + "---|" * 7]
+    for name, f in fields.items():
+        shape = ", ".join(map(str, f.shape))
+        frame = "the manifest's `frame`" if f.frame == CLOUD_FRAME else f.frame
+        cells = [f"`{name}`", f.dtype, f"({shape})", f.unit, frame, f.no_data, f.description]
+        lines.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def page(text: str) -> str:
+    """`text` with the part between the markers written anew."""
+    head, rest = text.split(BEGIN)
+    tail = rest.split(END)[1]
+    body = (
+        f"\nSchema version {SCHEMA_VERSION}.\n\n### Clouds: `shards/<split>-NNNNN.zarr`\n\n"
+        f"{table(CLOUD_FIELDS)}\n\n### Objects, grasps, labels: `shards/<split>-grasps.zarr`\n\n"
+        f"`*` stands for a hand, and for a protocol below `labels/`.\n\n{table(GRASP_FIELDS)}\n\n"
+    )
+    return head + BEGIN + body + END + tail
+
+
+if __name__ == "__main__":
+    old = PAGE.read_text(encoding="utf-8")
+    new = page(old)
+    if "--check" in sys.argv:
+        sys.exit("docs/dataset.md is out of date: run this script" if new != old else 0)
+    PAGE.write_text(new, encoding="utf-8")

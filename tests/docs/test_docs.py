@@ -1,0 +1,122 @@
+"""Documents that run: links, commands, code, configs and examples."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from pipeline.cli import main
+from pipeline.config import build_config
+from pipeline.registry import Registry
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "data" / "README.md"])
+IDS = [str(page.relative_to(ROOT)) for page in PAGES]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+    for name, anchor in re.findall(r"\]\(([^)#]*)#([^)]+)\)", text):
+        other = page if not name else page.parent / name
+        headings = re.findall(r"^#+ (.*)$", other.read_text(encoding="utf-8"), re.MULTILINE)
+        slugs = [re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings]
+        assert anchor in slugs, f"{name}#{anchor}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_commands_exist_with_their_options(page: Path) -> None:
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    for line in re.findall(r"python -m pipeline ([^`#|\n]+)", text):
+        words = shlex.split(line.strip().rstrip("."))
+        command = main.get_command(click.Context(main), words[0])
+        assert command is not None, line
+        known = {option for p in command.params for option in p.opts} | {"--help"}
+        for word in words[1:]:
+            if word.startswith("--"):
+                assert word in known, f"{word} in: {line}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_yaml_builds(page: Path) -> None:
+    for text in blocks(page, "yaml"):
+        build_config(yaml.safe_load(text), registry=Registry())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_targets_of_make_exist(page: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for block in blocks(page, "bash"):
+        for target in re.findall(r"^make (\w+)", block, re.MULTILINE):
+            assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def run(*command: object) -> str:
+    done = subprocess.run(
+        [sys.executable, *map(str, command)], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Made by the first example."""
+    folder = tmp_path_factory.mktemp("yours")
+    out = run("examples/01_your_objects.py", folder)
+    assert "grasps 16" in out
+    return folder / "out"
+
+
+def test_the_other_examples_read_it(dataset: Path) -> None:
+    assert "points in the camera frame, crop" in run("examples/02_crop_on_the_robot.py", dataset)
+    text = run("examples/03_read_a_shard.py", dataset)
+    assert "unit m, frame camera" in text
+    assert "grasps of panda_gripper on its objects" in text
+
+
+def test_the_code_of_the_readme_runs(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [code] = blocks(ROOT / "README.md", "python")
+    assert '"data/out/demo"' in code
+    # fixed-size batches of 8 out of 6 clouds, in this process
+    code = code.replace('"data/out/demo"', repr(str(dataset))).replace(
+        "num_workers=2", "num_workers=0"
+    )
+    names: dict[str, object] = {}
+    exec(compile(code, "README.md", "exec"), names)
+    batch = names["batch"]
+    assert batch["points"].shape == (6, 1024, 3)
+    assert batch["grasps"]["grasp_qpos"].shape[1] == 9
+    assert batch["grasps"]["success"].any()
+
+
+@pytest.mark.parametrize("name", ["write_dataset_page.py", "write_ycb_manifest.py"])
+def test_written_pages_are_up_to_date(name: str) -> None:
+    run(f"scripts/{name}", "--check")
+
+
+def test_the_outcomes_of_the_page_are_those_of_the_code() -> None:
+    from stages.label.outcomes import MEANINGS
+
+    text = (ROOT / "docs" / "labels.md").read_text()
+    for code in MEANINGS:
+        assert f"`{code}`" in text or code.startswith("dropped_"), code
+
+
+def test_every_decision_states_its_problem_and_its_choice() -> None:
+    pages = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    assert [int(p.name[:4]) for p in pages] == list(range(1, len(pages) + 1))
+    for page in pages:
+        assert page.read_text().startswith("# ")
