@@ -15,7 +15,8 @@ OUT ?= data/out/demo
 	touch $@
 
 demo: .venv/.installed
-	$(BIN)/python -m pipeline run all --config configs/demo.yaml --out $(OUT)
+	$(BIN)/python -m pipeline run render+label --config configs/demo.yaml --out $(OUT)
+	$(BIN)/python -m pipeline run shard --config configs/demo.yaml --out $(OUT)
 
 check: lint types contracts
 
