@@ -31,6 +31,8 @@ def start(out: Path, workers: int, block: int, pause: float) -> "subprocess.Pope
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # A shell ignores SIGINT for what it runs in the background, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
