@@ -45,8 +45,8 @@ def view(
 
 
 def _labels(out: Path, hand: str, protocol: str, target: Path | None) -> None:
-    from pipeline.draw import save
-    from pipeline.sheet import label_sheet
+    from pipeline.pictures.points import save
+    from pipeline.pictures.sheet import label_sheet
 
     if target is None:
         raise UserError("--labels draws a picture; say where with --save sheet.png")
@@ -66,8 +66,8 @@ def _cloud(
     target: Path | None,
     renderer: str,
 ) -> None:
-    from pipeline.draw import save
-    from pipeline.picture import load_picture, render_picture
+    from pipeline.pictures.cloud import load_picture, render_picture
+    from pipeline.pictures.points import save
 
     picture = load_picture(out, *which)
     for note in picture.notes:
@@ -77,7 +77,7 @@ def _cloud(
         if sys.platform == "linux" and not has_display:
             raise UserError("no display to open a window on; draw with --save picture.png")
         try:
-            from pipeline.draw_open3d import show
+            from pipeline.pictures.open3d_child import show
 
             show(picture.all, picture.title)
         except ImportError as error:

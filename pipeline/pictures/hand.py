@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.draw import HAND_COLOUR, Float, Paint, join, paint_mesh
+from pipeline.pictures.points import HAND_COLOUR, Float, Paint, join, paint_mesh
 
 
 class HandSurface:

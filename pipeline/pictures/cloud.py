@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.draw import Float, Image, Paint, around, draw, join, paint_segments, tile
-from pipeline.draw_hand import HandSurface
-from pipeline.draw_open3d import try_draw
 from pipeline.errors import CannotDrawError
+from pipeline.pictures.hand import HandSurface
+from pipeline.pictures.open3d_child import try_draw
+from pipeline.pictures.points import Float, Image, Paint, around, draw, join, paint_segments, tile
 from schemas.camera import Intrinsics
 from stages.shard.clouds import CloudTable
 from stages.shard.errors import UnknownChoiceError

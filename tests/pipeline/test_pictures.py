@@ -1,8 +1,16 @@
 import numpy as np
 import pytest
 
-from pipeline.draw import BACKGROUND, Paint, around, draw, paint_mesh, paint_segments, tile
-from pipeline.draw_hand import HandSurface
+from pipeline.pictures.hand import HandSurface
+from pipeline.pictures.points import (
+    BACKGROUND,
+    Paint,
+    around,
+    draw,
+    paint_mesh,
+    paint_segments,
+    tile,
+)
 from schemas.camera import Intrinsics
 from schemas.frames import matrix_to_pose, pose_to_matrix, transform_points
 
@@ -75,7 +83,7 @@ def test_the_hand_moves_with_its_root_and_its_fingers_open():
 def test_open3d_draws_the_same_colours_in_the_same_places():
     """Two renderers, one picture: a red plate before a blue one, as numpy draws them."""
     from pipeline.doctor import VULKAN, try_program
-    from pipeline.draw_open3d import try_draw
+    from pipeline.pictures.open3d_child import try_draw
 
     problem = try_program(VULKAN)[1]
     if problem:

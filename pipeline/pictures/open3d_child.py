@@ -1,7 +1,7 @@
 """Open3D: a window, or a picture drawn off-screen.
 
 Off-screen drawing runs in a child process, for without a working OpenGL driver Open3D does not
-raise but ends the process: `python -m pipeline.draw_open3d IN.npz OUT.png`.
+raise but ends the process: `python -m pipeline.pictures.open3d_child IN.npz OUT.png`.
 """
 
 import subprocess
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.draw import Float, Image, Paint
+from pipeline.pictures.points import Float, Image, Paint
 from schemas.camera import Intrinsics
 from schemas.frames import invert
 
@@ -27,8 +27,8 @@ def try_draw(paint: Paint, camera: Intrinsics, T_frame_cam: Float) -> tuple[Imag
         size = np.array([camera.width, camera.height])
         np.savez(source, points=paint.points, colours=paint.colours, K=camera.K, size=size,
                  T_cam_frame=invert(T_frame_cam))  # fmt: skip
-        command = [sys.executable, "-m", "pipeline.draw_open3d", str(source), str(target)]
-        root = Path(__file__).resolve().parents[1]
+        command = [sys.executable, "-m", "pipeline.pictures.open3d_child", str(source), str(target)]
+        root = Path(__file__).resolve().parents[2]
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, timeout=TIMEOUT_S, cwd=root, check=False

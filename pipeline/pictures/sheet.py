@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.draw import Float, Image, Paint, around, draw, join, paint_mesh, tile
-from pipeline.draw_hand import HandSurface
-from pipeline.picture import load_surface
+from pipeline.pictures.cloud import load_surface
+from pipeline.pictures.hand import HandSurface
+from pipeline.pictures.points import Float, Image, Paint, around, draw, join, paint_mesh, tile
 from schemas.frames import pose_to_matrix, transform_points
 from stages.shard.errors import UnknownChoiceError
 from stages.shard.grasps import GraspTable
