@@ -33,6 +33,7 @@ class ClosingConfig:
     approach_time: float = 0.2  # s, pregrasp -> grasp
     squeeze_time: float = 0.2  # s, grasp -> squeeze
     settle_time: float = 0.2  # s at the squeeze targets
+    target_every: int = 5  # steps between new targets on the way: smooth, few calls into Python
     max_pene: float = 0.01  # m, initial hand-object penetration that fails at once (DGB)
 
 
@@ -68,7 +69,28 @@ class TabletopConfig:
     table_size: tuple[float, ...] = (2.0, 2.0)  # m
 
 
-PROTOCOLS = ("fc", "tabletop")
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DexGraspBenchConfig:
+    """The published evaluation of DexGraspBench under fc, to compare with what others report.
+
+    All numbers are DGB. Labels are those of its own evaluator where the hand keeps its
+    `native_dynamics`, and mass and friction are the defaults of PhysicsConfig.
+    """
+
+    closing: ClosingConfig = field(
+        default_factory=lambda: ClosingConfig(
+            approach_time=0.4, squeeze_time=0.4, settle_time=0.0, target_every=10
+        )
+    )  # two ramps of ten targets, ten steps each
+    fc_force_scale: float = 10.0  # N per kg
+    disable_multiccd: bool = True  # one contact a geom pair, as the MuJoCo of its time (3.3) had
+    blocks: int = 10  # motion is looked at after each, and the hold ends at the first failure
+    block_steps: int = 50
+    trans_thre: float = 0.05  # m, from before the closing
+    angle_thre: float = 0.2617993877991494  # rad, 15 degrees, from before the closing
+
+
+PROTOCOLS = ("fc", "tabletop", "dexgraspbench")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,6 +101,7 @@ class MjEnvConfig:
     physics: PhysicsConfig = field(default_factory=PhysicsConfig)
     fc: FcConfig = field(default_factory=FcConfig)
     tabletop: TabletopConfig = field(default_factory=TabletopConfig)
+    dexgraspbench: DexGraspBenchConfig = field(default_factory=DexGraspBenchConfig)
     workers: int = 1  # spawned processes, up to 48; 0 evaluates in the calling process
     timeout_s: float = 60.0  # wall-clock limit of one grasp
 

@@ -8,6 +8,7 @@ from stages.contract import PLAN_ONLY
 from stages.envs.config import (
     MAX_WORKERS,
     PROTOCOLS,
+    DexGraspBenchConfig,
     FcConfig,
     MjEnvConfig,
     PhysicsConfig,
@@ -24,10 +25,13 @@ class LabelConfig:
     a change to `tabletop` leaves the keys of `fc` labels as they are.
     """
 
-    protocols: tuple[str, ...] = field(default=PROTOCOLS, metadata=PLAN_ONLY)
+    protocols: tuple[str, ...] = field(default=("fc", "tabletop"), metadata=PLAN_ONLY)
     physics: PhysicsConfig = field(default_factory=PhysicsConfig, metadata=PLAN_ONLY)
     fc: FcConfig = field(default_factory=FcConfig, metadata=PLAN_ONLY)
     tabletop: TabletopConfig = field(default_factory=TabletopConfig, metadata=PLAN_ONLY)
+    dexgraspbench: DexGraspBenchConfig = field(
+        default_factory=DexGraspBenchConfig, metadata=PLAN_ONLY
+    )
     timeout_s: float = field(default=60.0, metadata=PLAN_ONLY)  # s, wall clock, one grasp
     workers: int = field(default=0, metadata=PLAN_ONLY)  # spawned processes inside one block; 0
     # runs in the block's own process, which the runner has isolated already
@@ -54,6 +58,7 @@ class LabelConfig:
             physics=self.physics,
             fc=self.fc,
             tabletop=self.tabletop,
+            dexgraspbench=self.dexgraspbench,
             workers=self.workers,
             timeout_s=self.timeout_s,
         )

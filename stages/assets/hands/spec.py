@@ -16,15 +16,8 @@ from stages.assets.hands.errors import HandError
 
 PARALLEL_JAW, DEXTEROUS = "parallel_jaw", "dexterous"
 
-_PER_JOINT = (
-    "open_qpos",
-    "pregrasp_qpos",
-    "closed_qpos",
-    "squeeze_delta",
-    "kp",
-    "damping",
-    "force_limits",
-)
+_DYNAMICS = ("kp", "damping", "force_limits")
+_PER_JOINT = ("open_qpos", "pregrasp_qpos", "closed_qpos", "squeeze_delta", *_DYNAMICS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,6 +46,8 @@ class HandSpec:
     armature: float = 0.0  # kg m^2 or kg of reflected rotor inertia, every joint; keeps light
     # links stable at a 4 ms step
     mocap: bool = True  # the root follows a mocap body; False for a rig that stands on a base
+    native_dynamics: bool = False  # keep the MJCF's own actuators, joint damping, friction and
+    # contact exclusions, tendon couplings included; kp, damping and force_limits are then empty
     lift_body: str = ""  # fixed-base rigs: the body to lift
     ik_joints: tuple[str, ...] = ()  # fixed-base rigs: joints that the lifting IK may move
 
@@ -77,7 +72,10 @@ class HandSpec:
             out.append(f"joint_names: expected distinct names, got {list(self.joint_names)}")
         for name in _PER_JOINT:
             values: tuple[float, ...] = getattr(self, name)
-            if len(values) != joints:
+            if self.native_dynamics and name in _DYNAMICS:
+                if values:
+                    out.append(f"{name}: native_dynamics takes the model's own; leave it empty")
+            elif len(values) != joints:
                 out.append(f"{name}: expected {joints} numbers, one a joint, got {len(values)}")
             elif not np.isfinite(values).all():
                 out.append(f"{name}: holds NaN or infinity")

@@ -2,6 +2,9 @@
 
 import time
 from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import mujoco
 
@@ -11,10 +14,16 @@ from stages.envs.base import GraspResult
 from stages.envs.config import PROTOCOLS, MjEnvConfig
 from stages.envs.errors import EnvConfigError, StoppedError
 from stages.envs.mujoco.grasp_model import GraspModel, build_grasp_model
+from stages.envs.mujoco.protocols.dexgraspbench import run_dexgraspbench
 from stages.envs.mujoco.protocols.fc import run_fc
 from stages.envs.mujoco.protocols.tabletop import run_tabletop
 from stages.envs.mujoco.protocols.trial import GraspInput, Trial
 
+RUNNERS: dict[str, Callable[[Trial, Any], GraspResult]] = {
+    "fc": run_fc,
+    "tabletop": run_tabletop,
+    "dexgraspbench": run_dexgraspbench,
+}
 ENGINE = f"mujoco {mujoco.__version__}"
 KEPT_MODELS = 8  # compiled models kept; grasps come grouped by object, so few are needed
 
@@ -47,10 +56,7 @@ class Evaluator:
             record=rollouts,
         )
         try:
-            if protocol == "fc":
-                result = run_fc(trial, self.config.fc)
-            else:
-                result = run_tabletop(trial, self.config.tabletop)
+            result = RUNNERS[protocol](trial, getattr(self.config, protocol))
         except StoppedError as stopped:
             return GraspResult(outcome=stopped.code, message=str(stopped))
         return trial.finish(result, scene_id)
@@ -60,10 +66,12 @@ class Evaluator:
             raise EnvConfigError(f"protocol: unknown {protocol!r}; known: {', '.join(PROTOCOLS)}")
         key = (asset.object_id, asset.sha256, asset.scale, asset.mass, protocol)
         if key not in self._models:
-            table = self.config.tabletop.table_size if protocol == "tabletop" else None
-            self._models[key] = build_grasp_model(
-                self.hand, asset, self.config.physics, table_size=table
-            )
+            config = self.config
+            table = config.tabletop.table_size if protocol == "tabletop" else None
+            physics = config.physics
+            if protocol == "dexgraspbench" and config.dexgraspbench.disable_multiccd:
+                physics = replace(physics, disable_multiccd=True)
+            self._models[key] = build_grasp_model(self.hand, asset, physics, table_size=table)
             if len(self._models) > KEPT_MODELS:
                 self._models.popitem(last=False)
         self._models.move_to_end(key)

@@ -27,7 +27,8 @@ def hand_mjspec(spec: HandSpec) -> mujoco.MjSpec:
     mocap body `hand_mocap`. A root that is a mocap body itself would be simpler, but has no
     velocity: friction, which acts on velocity, would then not carry an object upwards in a lift.
     Each joint gets a position actuator named after it, in control order, with the spec's kp,
-    damping and force limit. Gravity does not act on the hand.
+    damping and force limit; with `native_dynamics` the file's own stay, tendons included. Gravity
+    does not act on the hand.
     """
     model = _load(spec)
     root = model.body(spec.root_body)
@@ -37,10 +38,12 @@ def hand_mjspec(spec: HandSpec) -> mujoco.MjSpec:
     for body in [root, *root.find_all(mujoco.mjtObj.mjOBJ_BODY)]:
         body.gravcomp = 1.0  # the hand hangs on an arm that carries it
         _set_collision(body, visual_files=Path(spec.model).suffix == ".xml")
-    _set_joints(spec, model)
+    if not spec.native_dynamics:
+        _set_joints(spec, model)
     if spec.mocap:
         _add_mocap(model, root)
-    _exclude_resting_contacts(spec, model)
+    if not spec.native_dynamics:
+        _exclude_resting_contacts(spec, model)
     return model
 
 
@@ -52,7 +55,8 @@ class HandIndex:
     root_dof: int
     joint_qpos: NDArray[np.int64]  # (J,) in control order
     joint_dof: NDArray[np.int64]  # (J,)
-    actuators: NDArray[np.int64]  # (J,)
+    actuators: NDArray[np.int64]  # (A,); A = J, but for tendons that couple joints
+    transmission: NDArray[np.float64]  # (A, J): ctrl = transmission @ joint targets
     mocap: int  # row in mocap_pos, mocap_quat; -1 without
     bodies: NDArray[np.int64]  # the root and everything below
     contact_bodies: NDArray[np.int64]
@@ -74,18 +78,43 @@ def hand_index(spec: HandSpec, model: mujoco.MjModel) -> HandIndex:
         g for g in range(model.ngeom) if model.geom_bodyid[g] in bodies and model.geom_contype[g]
     ]
     free = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_JOINT, ROOT_JOINT)
+    actuators, transmission = _actuators(model, joints)
     return HandIndex(
         root_qpos=int(model.jnt_qposadr[free]) if free >= 0 else -1,
         root_dof=int(model.jnt_dofadr[free]) if free >= 0 else -1,
         joint_qpos=np.asarray(model.jnt_qposadr[joints], np.int64),
         joint_dof=np.asarray(model.jnt_dofadr[joints], np.int64),
-        actuators=ids(mujoco.mjtObj.mjOBJ_ACTUATOR, spec.joint_names),
+        actuators=actuators,
+        transmission=transmission,
         mocap=int(model.body_mocapid[mocap_body]) if mocap_body >= 0 else -1,
         bodies=np.array(bodies, np.int64),
         contact_bodies=ids(mujoco.mjtObj.mjOBJ_BODY, spec.contact_bodies),
         tip_bodies=ids(mujoco.mjtObj.mjOBJ_BODY, spec.tip_bodies),
         geoms=np.array(geoms, np.int64),
     )
+
+
+def _actuators(
+    model: mujoco.MjModel, joints: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Actuators that move `joints` (J,), (A,), and each one's length per joint, (A, J)."""
+    column = {int(joint): j for j, joint in enumerate(joints)}
+    found: list[int] = []
+    rows: list[NDArray[np.float64]] = []
+    for actuator in range(model.nu):
+        target, row = int(model.actuator_trnid[actuator, 0]), np.zeros(len(joints))
+        if model.actuator_trntype[actuator] == mujoco.mjtTrn.mjTRN_TENDON:
+            first = model.tendon_adr[target]
+            for wrap in range(first, first + model.tendon_num[target]):
+                if int(model.wrap_objid[wrap]) in column:
+                    row[column[int(model.wrap_objid[wrap])]] = model.wrap_prm[wrap]
+        elif target in column:
+            row[column[target]] = 1.0
+        if row.any():
+            found.append(actuator)
+            rows.append(row)
+    order = np.argsort([int(np.flatnonzero(row)[0]) for row in rows], kind="stable")
+    return np.array(found, np.int64)[order], np.array(rows).reshape(-1, len(joints))[order]
 
 
 def set_hand_qpos(
@@ -110,7 +139,7 @@ def drive_hand(data: mujoco.MjData, index: HandIndex, qpos: NDArray[np.float64])
     if index.mocap >= 0:
         data.mocap_pos[index.mocap] = qpos[:3]
         data.mocap_quat[index.mocap] = qpos[3:7]
-    data.ctrl[index.actuators] = qpos[7:]
+    data.ctrl[index.actuators] = index.transmission @ qpos[7:]
 
 
 def _load(spec: HandSpec) -> mujoco.MjSpec:
@@ -119,8 +148,9 @@ def _load(spec: HandSpec) -> mujoco.MjSpec:
         urdf = prepare_urdf(path, spec.root_body)
         return mujoco.MjSpec.from_string(urdf.xml, assets=urdf.assets)
     model = mujoco.MjSpec.from_file(str(path))
-    for actuator in list(model.actuators):  # ours replace them, so that kp and limits are known
-        model.delete(actuator)
+    if not spec.native_dynamics:
+        for actuator in list(model.actuators):  # ours replace them: kp and limits are known
+            model.delete(actuator)
     for key in list(model.keys):
         model.delete(key)
     if spec.mocap:

@@ -63,9 +63,10 @@ class Trial:
             if self.record:
                 self.snapshots.append((self.grasp.hand_qpos(), self.grasp.object_pose()))
 
-    def close_hand(self, closing: ClosingConfig) -> GraspResult:
+    def close_hand(self, closing: ClosingConfig, *, need_contact: bool = True) -> GraspResult:
         """Measure the grasp pose, then pregrasp -> grasp -> squeeze; metrics so far.
 
+        The outcome is "" when the trial goes on: with `need_contact`, only if something touches.
         Raises StoppedError when the grasp is invalid, starts in penetration or ends untouched.
         """
         grasp, row = self.grasp, self.row
@@ -93,13 +94,14 @@ class Trial:
                 outcome=INITIAL_PENETRATION,
                 message=f"{deepest:.4f} m deep, allowed {closing.max_pene} m",
             )
-        self._move(pregrasp, target, closing.approach_time)
-        self._move(target, squeeze, closing.squeeze_time)
-        self.step(grasp.steps(closing.settle_time))
+        self._move(pregrasp, target, closing.approach_time, closing.target_every)
+        self._move(target, squeeze, closing.squeeze_time, closing.target_every)
+        if closing.settle_time > 0:
+            self.step(grasp.steps(closing.settle_time))
         contacts = count_contacts(grasp)
         return replace(
             result,
-            outcome="" if contacts else NO_CONTACT,
+            outcome="" if contacts or not need_contact else NO_CONTACT,
             final_object_pose=grasp.object_pose(),
             contacts_squeeze=contacts,
         )
@@ -143,11 +145,10 @@ class Trial:
         grasp.data.qpos[a : a + 7] = self.object_start()
         mujoco.mj_forward(grasp.model, grasp.data)
 
-    def _move(self, start: Float, end: Float, seconds: float) -> None:
+    def _move(self, start: Float, end: Float, seconds: float, every: int) -> None:
         n = self.grasp.steps(seconds)
-        # Targets change every fifth step: small enough to be smooth, few calls into Python.
-        for done in range(0, n, 5):
-            k = min(5, n - done)
+        for done in range(0, n, every):
+            k = min(every, n - done)
             drive_hand(self.grasp.data, self.grasp.index, _blend(start, end, (done + k) / n))
             self.step(k)
 
