@@ -1,13 +1,17 @@
 """The hand models against facts of the files they come from."""
 
+from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree
 
 import mujoco
 import numpy as np
 import pytest
 
+from stages.assets.hands.errors import HandError
 from stages.assets.hands.load import load_hand
 from stages.assets.hands.models import resolve_model
+from stages.assets.hands.spec import HandSpec
 from stages.envs.mujoco.hand_model import drive_hand, hand_index, hand_mjspec, set_hand_qpos
 
 HANDS = ("allegro_right", "panda_gripper")
@@ -90,3 +94,36 @@ def test_allegro_thumb_opposes_the_fingers_along_grasp_y() -> None:
     assert local[3, 1] < -0.03
     palm = transform_points(invert(pose_to_matrix(hand.T_root_grasp)), np.zeros((1, 3)))
     assert palm[0, 2] < -0.05
+
+
+def test_native_dynamics_keep_tendons_and_gains(tmp_path: Path) -> None:
+    """Two finger joints on one tendon: its actuator aims at the sum of both targets."""
+    model = tmp_path / "two.xml"
+    model.write_text(
+        '<mujoco><worldbody><body name="palm"><geom size=".02"/>'
+        '<body name="near" pos="0 0 .05"><joint name="a" damping=".3"/><geom size=".01"/>'
+        '<body name="far" pos="0 0 .05"><joint name="b"/><geom size=".01"/></body></body>'
+        '<body name="thumb" pos="0 .05 0"><joint name="c"/><geom size=".01"/></body>'
+        "</body></worldbody>"
+        '<tendon><fixed name="t"><joint joint="a" coef="1"/><joint joint="b" coef="2"/></fixed>'
+        '</tendon><actuator><position name="pull" tendon="t" kp="7"/>'
+        '<position name="turn" joint="c" kp="3"/></actuator></mujoco>'
+    )
+    zeros = (0.0, 0.0, 0.0)
+    hand = HandSpec(
+        name="two", kind="dexterous", model=str(model), licence="CC0", root_body="palm",
+        joint_names=("c", "a", "b"), open_qpos=zeros, pregrasp_qpos=zeros, closed_qpos=zeros,
+        squeeze_delta=zeros, kp=(), damping=(), force_limits=(), native_dynamics=True,
+        finger_prefixes=("near|far", "thumb"), contact_bodies=("far", "thumb"),
+        tip_bodies=("far", "thumb"), T_root_grasp=(0, 0, 0.1, 1, 0, 0, 0),
+    )  # fmt: skip
+    compiled = hand_mjspec(hand).compile()
+    index = hand_index(hand, compiled)
+    np.testing.assert_array_equal(index.transmission, [[1, 0, 0], [0, 1, 2]])
+    assert [compiled.actuator(int(a)).name for a in index.actuators] == ["turn", "pull"]
+    data = mujoco.MjData(compiled)
+    drive_hand(data, index, np.array([0, 0, 0, 1, 0, 0, 0, 0.3, 0.1, 0.2]))
+    np.testing.assert_allclose(data.ctrl[index.actuators], [0.3, 0.1 + 2 * 0.2])
+    assert compiled.dof_damping[index.joint_dof[1]] == pytest.approx(0.3)
+    with pytest.raises(HandError, match="kp: native_dynamics takes the model's own"):
+        replace(hand, kp=(1.0, 1.0, 1.0))
