@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any
 
 from stages.contract import Stage
@@ -28,8 +28,7 @@ class Registry:
 
 def load(spec: str) -> Any:
     """The object that "module:attribute" names."""
-    module, _, attribute = spec.partition(":")
-    return getattr(import_module(module), attribute)
+    return resolve_name(spec)
 
 
 def nearest(name: str, choices: "Mapping[str, Any] | list[str] | tuple[str, ...]") -> str:

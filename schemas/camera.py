@@ -56,6 +56,16 @@ class Intrinsics:
         """(3, 3) float64 camera matrix, pixels."""
         return np.array([[self.fx, 0, self.cx], [0, self.fy, self.cy], [0, 0, 1]], np.float64)
 
+    @classmethod
+    def from_array(cls, numbers: ArrayLike) -> "Intrinsics":
+        """From (6,) fx fy cx cy width height, the form in which datasets store them."""
+        fx, fy, cx, cy, width, height = np.asarray(numbers, np.float64).tolist()
+        return cls(fx=fx, fy=fy, cx=cx, cy=cy, width=int(width), height=int(height))
+
+    def to_array(self) -> NDArray[np.float64]:
+        """(6,) float64 fx fy cx cy width height, pixels; `from_array` gives the camera back."""
+        return np.array([self.fx, self.fy, self.cx, self.cy, self.width, self.height], np.float64)
+
     def rescaled(self, width: int, height: int) -> "Intrinsics":
         """The same camera with its image resized to `width` x `height` pixels."""
         sx, sy = width / self.width, height / self.height

@@ -1,8 +1,6 @@
 """DexGraspBench's reference grasps and labels (see its README in the reference folder)."""
 
 import json
-import os
-import pickle
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,29 +13,11 @@ from numpy.typing import NDArray
 from schemas.frames import quaternion_to_matrix
 from schemas.records import ObjectAsset
 from stages.envs.mujoco.protocols.trial import GraspInput
+from tests.reference import REFERENCE, read_pickled
 
-SHARED = Path(
-    os.environ.get(
-        "SHARED_REFERENCE_DIR", Path(__file__).resolve().parents[2] / "shared" / "reference"
-    )
-)
-ROOT = SHARED / "dexgraspbench"
+ROOT = REFERENCE / "dexgraspbench"
 PALM_IN_ROOT = np.array([0.0, 0.0, 0.034])  # m; its qpos place a frame below the palm body
 FINGERS = ("FF", "MF", "RF", "LF")
-
-
-class ArraysOnly(pickle.Unpickler):
-    """The reference grasps are pickled dicts of arrays; nothing else is let in."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if module.partition(".")[0] == "numpy" and name in (
-            "ndarray",
-            "dtype",
-            "_reconstruct",
-            "scalar",
-        ):
-            return super().find_class(module, name)
-        raise pickle.UnpicklingError(f"refused {module}.{name}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,10 +29,7 @@ class Reference:
 
 
 def read_reference(label: dict[str, Any]) -> Reference:
-    with (ROOT / "grasps" / label["grasp"]).open("rb") as file:
-        np.lib.format.read_magic(file)
-        np.lib.format.read_array_header_1_0(file)
-        values = ArraysOnly(file).load().item()
+    values = read_pickled(ROOT / "grasps" / label["grasp"])
 
     def qpos(name: str) -> NDArray[np.float64]:
         q = np.array(values[name], np.float64).ravel()

@@ -59,10 +59,11 @@ def crop(
         write_ply,
     )
 
-    if dataset is None and crop_spec is None:
+    source = crop_spec if dataset is None else dataset / "dataset.json"
+    if source is None:
         raise UserError("crop: give --dataset OUT or --crop-spec FILE, so that clouds match")
     try:
-        spec = read_spec(dataset / "dataset.json" if dataset is not None else Path(str(crop_spec)))
+        spec = read_spec(source)
         if dataset is not None and crop_spec is not None:
             read_spec(crop_spec).check_digest(spec.digest())
         if expect_digest is not None:

@@ -48,13 +48,12 @@ def load_picture(
     if hand is not None:
         hands, more = _hands(out, table.split, hand, cloud)
         notes += more
-    fx, fy, cx, cy, width, height = cloud["intrinsics"].tolist()
-    own = Intrinsics(fx=fx, fy=fy, cx=cx, cy=cy, width=int(width), height=int(height))
+    own = Intrinsics.from_array(cloud["intrinsics"])
     return CloudPicture(
         title=title,
         cloud=paint_segments(cloud["points"], cloud["segment"]),
         hands=tuple(hands),
-        camera=own.rescaled(WIDTH, round(WIDTH * height / width)),
+        camera=own.rescaled(WIDTH, round(WIDTH * own.height / own.width)),
         T_world_cam=cloud["T_world_cam"],
         notes=tuple(notes),
     )

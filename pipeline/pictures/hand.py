@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.pictures.points import HAND_COLOUR, Float, Paint, join, paint_mesh
+from stages.grasp.surface import face_areas
 
 
 class HandSurface:
@@ -33,7 +34,7 @@ class HandSurface:
         set_hand_qpos(self.data, self.index, ordered)
         self.mujoco.mj_forward(self.model, self.data)
         meshes = [self._geom(int(geom)) for geom in self.index.geoms]
-        areas = np.array([_area(v, f) for v, f in meshes])
+        areas = np.array([face_areas(v, f).sum() for v, f in meshes])
         shares = np.maximum(1, (count * areas / areas.sum()).astype(int))
         return join(
             [
@@ -69,8 +70,3 @@ class HandSurface:
         R = self.data.geom_xmat[geom].reshape(3, 3)
         placed = np.asarray(vertices, np.float64) @ R.T + self.data.geom_xpos[geom]
         return placed, np.asarray(faces, np.int64)
-
-
-def _area(vertices: Float, faces: NDArray[np.int64]) -> float:
-    a, b, c = (vertices[faces[:, i]] for i in range(3))
-    return float(np.linalg.norm(np.cross(b - a, c - a), axis=1).sum() / 2)

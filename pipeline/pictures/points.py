@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from schemas.camera import Intrinsics
 from schemas.frames import invert, look_at, transform_points
+from stages.grasp.surface import face_normals, surface_points
 
 Float = NDArray[np.float64]
 Image = NDArray[np.uint8]
@@ -44,17 +45,10 @@ def paint_mesh(
     vertices: NDArray[Any], faces: NDArray[Any], colour: NDArray[np.uint8], count: int
 ) -> Paint:
     """`count` points spread evenly over a mesh, lit from above by Lambert's law."""
-    triangles = np.asarray(vertices, np.float64)[faces]
-    edge_1, edge_2 = triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0]
-    normals = np.cross(edge_1, edge_2)
-    areas = np.linalg.norm(normals, axis=1)
     rng = np.random.default_rng(0)  # the same picture every time
-    rows = rng.choice(len(faces), count, p=areas / areas.sum())
-    a, b = rng.random((2, count, 1))
-    a, b = np.where(a + b > 1, 1 - a, a), np.where(a + b > 1, 1 - b, b)
-    points = triangles[rows, 0] + a * edge_1[rows] + b * edge_2[rows]
+    points, rows = surface_points(vertices, faces, count, rng)
     light = np.array([0.4, 0.3, 0.87])
-    cosine = np.abs(normals[rows] @ light) / areas[rows]
+    cosine = np.abs(face_normals(vertices, faces)[rows] @ light)
     lit = colour * (0.45 + 0.55 * cosine)[:, None]
     return Paint(points=points, colours=lit.astype(np.uint8))
 

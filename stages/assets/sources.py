@@ -2,12 +2,12 @@
 
 import glob
 import hashlib
-import importlib
 import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from pkgutil import resolve_name
 
 from stages.assets.errors import (
     AssetConfigError,
@@ -57,10 +57,7 @@ def _expand_one(entry: str, root: Path, licence: str) -> list[ObjectSource]:
             f"assets.objects: {entry!r} has an unknown source {scheme!r}; known: "
             f"{', '.join(f'{s}://' for s in sorted(SOURCES))}, or a path to mesh files"
         )
-    module, _, attribute = SOURCES[scheme].partition(":")
-    finder: Callable[[str], list[ObjectSource]] = getattr(
-        importlib.import_module(module), attribute
-    )
+    finder: Callable[[str], list[ObjectSource]] = resolve_name(SOURCES[scheme])
     return finder(name)
 
 

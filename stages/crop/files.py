@@ -113,10 +113,10 @@ def parse_intrinsics(text: str, shape: tuple[int, ...]) -> Intrinsics:
 
 def _intrinsics(numbers: list[Any], source: str) -> Intrinsics:
     try:
-        fx, fy, cx, cy, width, height = (float(n) for n in numbers)
+        values = [float(n) for n in numbers]
     except (TypeError, ValueError) as error:
         raise ImageFileError(f"intrinsics {source}: not numbers: {error}") from error
-    return Intrinsics(fx=fx, fy=fy, cx=cx, cy=cy, width=int(width), height=int(height))
+    return Intrinsics.from_array(values)
 
 
 def read_transform(path: Path) -> NDArray[np.float64]:

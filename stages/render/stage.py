@@ -1,7 +1,7 @@
 """(scene, view) pairs -> cropped single-view clouds."""
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,8 +24,7 @@ def load_backend(name: str) -> RenderBackend:
     """A new backend by name; raises RenderConfigError listing the names."""
     if name not in BACKENDS:
         raise RenderConfigError(f"backend: unknown {name!r}; choose from {', '.join(BACKENDS)}")
-    module, _, attribute = BACKENDS[name].partition(":")
-    return getattr(import_module(module), attribute)()
+    return resolve_name(BACKENDS[name])()
 
 
 class RenderStage:
@@ -113,7 +112,6 @@ def render_view(
         T_world_cam=camera.T_world_cam,
         table_pose=scene.table_pose,
     )
-    K = camera.intrinsics
     return Cloud(
         scene_id=scene.scene_id,
         view=view,
@@ -121,6 +119,6 @@ def render_view(
         points=cropped.points,
         segment=cropped.segment,
         valid_count=cropped.valid_count,
-        intrinsics=np.array([K.fx, K.fy, K.cx, K.cy, K.width, K.height], np.float64),
+        intrinsics=camera.intrinsics.to_array(),
         T_world_cam=camera.T_world_cam,
     )

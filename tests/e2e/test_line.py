@@ -1,9 +1,8 @@
 """The whole line on two solids: what a user gets agrees with itself and with the robot's side."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +19,11 @@ from stages.envs.config import EnvConfig
 from stages.label.config import LabelConfig
 from stages.render.backends.embree import EmbreeBackend
 from stages.shard.read import PointCloudDataset
+from tests import program
+from tests.program import ROOT
 
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).parents[2]
+pipeline = partial(program.pipeline, timeout_s=300)
 CONFIG = """\
 seed: 7
 assets: {objects: [cube.obj, rod.obj], train_fraction: 1.0, val_fraction: 0.0}
@@ -32,11 +33,6 @@ render:
   crop: {sampling: random, num_points: 600, box_min: [-0.4, -0.4, 0.005], box_max: [0.4, 0.4, 0.6]}
 grasp: {hands: [panda_gripper], grasps_per_object: 4, chunk: 4}
 """
-
-
-def pipeline(*args: object) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "pipeline", *map(str, args)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
 
 
 def read_all(out: Path, stage: str, record: type) -> list:
@@ -73,8 +69,7 @@ def test_a_robot_s_depth_image_gives_the_points_of_the_dataset(
     for i in range(len(dataset)):
         item = dataset[i]
         scene = scenes[item["scene_id"]]
-        fx, fy, cx, cy, width, height = item["intrinsics"].tolist()
-        K = Intrinsics(fx=fx, fy=fy, cx=cx, cy=cy, width=int(width), height=int(height))
+        K = Intrinsics.from_array(item["intrinsics"])
         camera = Camera(intrinsics=K, T_world_cam=np.asarray(item["T_world_cam"]))
         backend = EmbreeBackend()
         prepared = backend.prepare(scene, [assets[o] for o in scene.object_ids])
@@ -84,7 +79,7 @@ def test_a_robot_s_depth_image_gives_the_points_of_the_dataset(
         np.save(tmp_path / "pose.npy", camera.T_world_cam)
         done = pipeline(
             "crop", tmp_path / "depth.npy", "--intrinsics",
-            ",".join(map(repr, (fx, fy, cx, cy, int(width), int(height)))), "--dataset", out,
+            ",".join(map(repr, K.to_array().tolist())), "--dataset", out,
             "--segment", tmp_path / "segment.npy", "--pose", tmp_path / "pose.npy",
             "--seed", seeds[f"{scene.scene_id}/v{item['view']:02d}"], "--out", tmp_path / "c.ply",
         )  # fmt: skip

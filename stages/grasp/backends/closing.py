@@ -36,9 +36,10 @@ class HandCloser:
         self.hand = hand
         self._m = build_grasp_model(hand, asset, PhysicsConfig())
         model = self._m.model
-        self.joint_range: Float = model.jnt_range[_joint_ids(self._m)].copy()
+        joints = _joint_ids(self._m)
+        self.joint_range: Float = model.jnt_range[joints].copy()
         self._finger_of = _finger_of_body(hand, model)
-        joint_bodies = model.jnt_bodyid[_joint_ids(self._m)]
+        joint_bodies = model.jnt_bodyid[joints]
         # moves[j, b]: joint j moves body b
         self._moves = np.array(
             [[_below(model, b, jb) for b in range(model.nbody)] for jb in joint_bodies]

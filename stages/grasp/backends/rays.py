@@ -17,7 +17,7 @@ class MeshRays:
     def __init__(self, asset: ObjectAsset) -> None:
         self._bvh = EmbreeScene()
         TriangleMesh(self._bvh, asset.vertices, np.ascontiguousarray(asset.faces, np.int32))
-        self._normals = face_normals(asset)
+        self._normals = face_normals(asset.vertices, asset.faces)
 
     def first_hit(self, origin: Float, direction: Float) -> tuple[float, Float] | None:
         """Distance (m, for a unit `direction`) and outward unit normal of the first hit."""

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli import COMMANDS
+from tests.program import ROOT, pipeline
 
-ROOT = Path(__file__).parents[3]
 HEAVY = [
     "torch",
     "sapien",
@@ -33,16 +33,6 @@ CUBE = """\
 v 0 0 0\nv 0.05 0 0\nv 0.05 0.05 0\nv 0 0.05 0\nv 0 0 0.05\nv 0.05 0 0.05\nv 0.05 0.05 0.05\n\
 v 0 0.05 0.05\nf 1 3 2\nf 1 4 3\nf 5 6 7\nf 5 7 8\nf 1 2 6\nf 1 6 5\nf 2 3 7\nf 2 7 6\nf 3 4 8\n\
 f 3 8 7\nf 4 1 5\nf 4 5 8\n"""
-
-
-def pipeline(*args: str | Path) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "pipeline", *map(str, args)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
 
 
 @pytest.fixture

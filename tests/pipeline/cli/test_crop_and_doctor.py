@@ -11,14 +11,9 @@ import pytest
 from pipeline.doctor import Check, examine, try_program
 from stages.crop import CropSpec, crop_depth
 from stages.crop.files import parse_intrinsics
+from tests.program import ROOT, pipeline
 
-ROOT = Path(__file__).parents[3]
 SPEC = CropSpec(extract_segments=("object:*",), sampling="random", num_points=50)
-
-
-def pipeline(*args: object) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "pipeline", *map(str, args)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
 
 
 @pytest.fixture

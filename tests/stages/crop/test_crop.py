@@ -1,7 +1,5 @@
 """The crop against the pinhole equations, its own order, and real captures."""
 
-import os
-import pickle
 import subprocess
 import sys
 from dataclasses import fields, replace
@@ -24,6 +22,7 @@ from stages.crop import (
     crop_pixels,
 )
 from stages.crop.sampling import farthest_points, inliers, random_points, voxel_points
+from tests.reference import REFERENCE, read_pickled
 
 ROOT = Path(__file__).parents[3]
 K = Intrinsics(fx=50.0, fy=60.0, cx=16.5, cy=11.5, width=32, height=24)
@@ -256,35 +255,18 @@ def test_importing_the_crop_loads_numpy_alone() -> None:
     assert done.stdout.strip() == "['schemas', 'stages']"
 
 
-class _ArraysOnly(pickle.Unpickler):
-    """The published captures are pickled dicts: arrays are let in and nothing else."""
-
-    def find_class(self, module: str, name: str) -> object:
-        if module.partition(".")[0] == "numpy" and name in ("ndarray", "dtype", "_reconstruct"):
-            return super().find_class(module.replace("numpy.core", "numpy._core"), name)
-        raise pickle.UnpicklingError(f"{module}.{name} is not an array")
-
-
-def read_capture(path: Path) -> dict[str, np.ndarray]:
-    with path.open("rb") as file:
-        np.lib.format.read_magic(file)
-        np.lib.format.read_array_header_1_0(file)
-        return _ArraysOnly(file, encoding="latin1").load().item()
-
-
 def test_a_real_capture_gives_its_published_cloud() -> None:
     """6-DOF GraspNet published the object's points with the depth images: other people's
     back-projection of the same pixels, smoothed."""
     from scipy.spatial import cKDTree
 
-    reference = os.environ.get("SHARED_REFERENCE_DIR", str(ROOT.parent / "shared" / "reference"))
-    folder = Path(reference) / "captures" / "6dof-graspnet"
+    folder = REFERENCE / "captures" / "6dof-graspnet"
     if not folder.is_dir():
         pytest.skip(f"no reference captures at {folder}")
     files = sorted(folder.glob("*.npy"))
     assert len(files) == 6
     for file in files:
-        data = read_capture(file)
+        data = read_pickled(file, encoding="latin1")
         depth = np.asarray(data["depth"])
         height, width = depth.shape
         intrinsics = Intrinsics.from_matrix(data["intrinsics_matrix"], width, height)

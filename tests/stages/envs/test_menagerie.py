@@ -10,16 +10,9 @@ import pytest
 
 from stages.assets.hands.load import hand_digest, load_hand
 from stages.envs.mujoco.hand_model import hand_index, hand_mjspec, set_hand_qpos
+from tests.reference import REFERENCE
 
-MENAGERIE = Path(
-    os.environ.get("MENAGERIE_ROOT")
-    or Path(
-        os.environ.get(
-            "SHARED_REFERENCE_DIR", Path(__file__).resolve().parents[4] / "shared" / "reference"
-        )
-    )
-    / "menagerie"
-)
+MENAGERIE = Path(os.environ.get("MENAGERIE_ROOT") or REFERENCE / "menagerie")
 
 
 @pytest.mark.skipif(

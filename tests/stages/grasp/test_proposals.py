@@ -30,7 +30,7 @@ def brick() -> ObjectAsset:
 
 
 def test_surface_points_are_uniform_over_the_area(brick: ObjectAsset) -> None:
-    points, faces = surface_points(brick, 12000, np.random.default_rng(0))
+    points, faces = surface_points(brick.vertices, brick.faces, 12000, np.random.default_rng(0))
     half = np.array([0.06, 0.025, 0.015])
     assert np.abs(np.abs(points / half).max(axis=1) - 1).max() < 1e-6
     areas = {0: 0.05 * 0.03, 1: 0.12 * 0.03, 2: 0.12 * 0.05}
@@ -47,7 +47,7 @@ def test_surface_points_are_uniform_over_the_area(brick: ObjectAsset) -> None:
 def test_any_prefix_of_the_anchors_is_spread(ball: ObjectAsset) -> None:
     points, normals = anchor_points(ball, 64)
     np.testing.assert_allclose(normals, points / 0.03, atol=0.06)
-    probe, _ = surface_points(ball, 2000, np.random.default_rng(1))
+    probe, _ = surface_points(ball.vertices, ball.faces, 2000, np.random.default_rng(1))
     for count in (8, 16, 64):
         reach = np.linalg.norm(probe[:, None] - points[None, :count], axis=2).min(axis=1).max()
         # The best covering of a sphere by n caps has about half the radius 4 r / sqrt(n) (area).
