@@ -68,6 +68,13 @@ def _contacts(where: str) -> Field:
     )  # fmt: skip
 
 
+def _quality(what: str, high: float | None = None) -> Field:
+    return Field(
+        dtype="float64", shape=("grasp",), unit="", frame="", low=0.0, high=high, no_data="NaN",
+        description=f"{what}, from the contacts at the grasp pose; no data without any",
+    )  # fmt: skip
+
+
 CLOUD_FIELDS: dict[str, Field] = {
     "points": Field(
         dtype="float32", shape=("point", 3), unit="m", frame=CLOUD_FRAME,
@@ -200,11 +207,23 @@ GRASP_FIELDS: dict[str, Field] = {
     "labels/*/*/contacts_end": _contacts("the end"),
     "labels/*/*/hand_object_penetration": _distance("penetration at the grasp pose"),
     "labels/*/*/self_penetration": _distance("of the hand in itself at the grasp pose"),
-    "labels/*/*/contact_distance": Field(
-        dtype="float64", shape=("grasp",), unit="m", frame="", no_data="NaN",
-        description="mean over the fingertips of the distance to the object",
+    "labels/*/*/contact_number": Field(
+        dtype="int32", shape=("grasp",), unit="", frame="", low=-1, no_data="-1",
+        description="bodies of the hand within contact_threshold of the object, at the grasp pose",
     ),
-    "labels/*/*/contact_consistency": _distance("largest minus smallest fingertip distance"),
+    "labels/*/*/contact_distance": _distance(
+        "mean over the fingers of the distance to the object, at most contact_margin each"
+    ),
+    "labels/*/*/contact_consistency": _distance("largest minus smallest finger distance"),
+    "labels/*/*/qp": _quality("wrench left over against weak forces along the axes, mean"),
+    "labels/*/*/qp_dfc": _quality("wrench left over without an external force"),
+    "labels/*/*/q1": _quality("Ferrari and Canny's largest ball of wrenches; larger is better"),
+    "labels/*/*/tdg": _quality("mean 1 - cos of wanted force and answering wrench", high=2.0),
+    "labels/*/*/dfc": _quality("wrench of unit normal forces at all contacts"),
+    "labels/*/*/confidence": Field(
+        dtype="float64", shape=("grasp",), unit="", frame="", low=0, high=1, no_data="NaN",
+        description="share of the perturbed repeats that succeed; no data when none were run",
+    ),
 }  # fmt: skip
 """Arrays of `<split>-grasps.zarr`."""
 

@@ -138,8 +138,15 @@ class LabelSet:
     contacts_end: NDArray[np.int32]  # (G,)
     hand_object_penetration: NDArray[np.float64]  # (G,) m at the grasp pose, >= 0
     self_penetration: NDArray[np.float64]  # (G,) m at the grasp pose, >= 0
-    contact_distance: NDArray[np.float64]  # (G,) m, mean over fingertips; NaN without a tip
-    contact_consistency: NDArray[np.float64]  # (G,) m, largest minus smallest tip distance
+    contact_number: NDArray[np.int32]  # (G,) bodies of the hand near the object, grasp pose
+    contact_distance: NDArray[np.float64]  # (G,) m, mean over fingers at the grasp pose
+    contact_consistency: NDArray[np.float64]  # (G,) m, largest minus smallest finger distance
+    qp: NDArray[np.float64]  # (G,) see stages/envs/grasp_quality.py; NaN without a contact
+    qp_dfc: NDArray[np.float64]  # (G,)
+    q1: NDArray[np.float64]  # (G,)
+    tdg: NDArray[np.float64]  # (G,)
+    dfc: NDArray[np.float64]  # (G,)
+    confidence: NDArray[np.float64]  # (G,) share of perturbed repeats that succeed; NaN if none
     seed: int
 
 

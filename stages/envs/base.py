@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from schemas.records import GraspSet, ObjectAsset
 from stages.envs.config import EnvConfig
 from stages.envs.errors import EnvConfigError
+from stages.envs.grasp_quality import GraspQuality
 from stages.envs.outcomes import OK
 
 Float = NDArray[np.float64]
@@ -45,8 +46,11 @@ class GraspResult:
     contacts_end: int = 0
     hand_object_penetration: float = np.nan  # m at the grasp pose
     self_penetration: float = np.nan  # m at the grasp pose
-    contact_distance: float = np.nan  # m, mean over fingertips
-    contact_consistency: float = np.nan  # m, largest minus smallest tip distance
+    contact_number: int = 0  # contact bodies within contact_threshold at the grasp pose
+    contact_distance: float = np.nan  # m, mean over fingers at the grasp pose
+    contact_consistency: float = np.nan  # m, largest minus smallest finger distance
+    quality: GraspQuality = field(default_factory=GraspQuality)  # at the grasp pose
+    confidence: float = np.nan  # 1, share of perturbed repeats that succeed; NaN when not asked
     rollout: Rollout | None = None
 
     @property

@@ -8,6 +8,7 @@ ROTATED = "rotated"
 INITIAL_PENETRATION = "initial_penetration"
 NO_CONTACT = "no_contact"
 SLIPPED = "slipped"
+OUT_OF_REACH = "out_of_reach"
 DIVERGED = "diverged"
 INVALID_INPUT = "invalid_input"
 CRASHED = "crashed"
@@ -23,6 +24,7 @@ MEANINGS: dict[str, str] = {
     INITIAL_PENETRATION: "the pregrasp or grasp pose starts deeper in the object than max_pene",
     NO_CONTACT: "no contact body touches the object after the squeeze, or after the lift",
     SLIPPED: "moved in the hand past lift_slip_thre during the lift",
+    OUT_OF_REACH: "the arm of a rig cannot lift that high from where it is",
     DIVERGED: "the simulation gave a non-finite or absurd state",
     INVALID_INPUT: "the grasp holds NaN or infinity, or a quaternion that is not a unit one",
     CRASHED: "the worker process died on this grasp",

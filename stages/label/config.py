@@ -10,6 +10,7 @@ from stages.envs.config import (
     PROTOCOLS,
     DexGraspBenchConfig,
     FcConfig,
+    MetricsConfig,
     MjEnvConfig,
     PhysicsConfig,
     TabletopConfig,
@@ -27,6 +28,7 @@ class LabelConfig:
 
     protocols: tuple[str, ...] = field(default=("fc", "tabletop"), metadata=PLAN_ONLY)
     physics: PhysicsConfig = field(default_factory=PhysicsConfig, metadata=PLAN_ONLY)
+    metrics: MetricsConfig = field(default_factory=MetricsConfig, metadata=PLAN_ONLY)
     fc: FcConfig = field(default_factory=FcConfig, metadata=PLAN_ONLY)
     tabletop: TabletopConfig = field(default_factory=TabletopConfig, metadata=PLAN_ONLY)
     dexgraspbench: DexGraspBenchConfig = field(
@@ -56,6 +58,7 @@ class LabelConfig:
         return MjEnvConfig(
             hand=hand,
             physics=self.physics,
+            metrics=self.metrics,
             fc=self.fc,
             tabletop=self.tabletop,
             dexgraspbench=self.dexgraspbench,
@@ -76,6 +79,7 @@ def protocol_hash(config: LabelConfig, protocol: str) -> str:
         "protocol": protocol,
         "config": asdict(getattr(config, protocol)),
         "physics": asdict(config.physics),
+        "metrics": asdict(config.metrics),
     }
     text = json.dumps(numbers, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()

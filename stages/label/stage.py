@@ -13,6 +13,13 @@ from stages.envs.config import EnvConfig
 from stages.label.config import LabelConfig, protocol_hash
 from stages.label.errors import LabelConfigError
 
+COUNTS = ("contacts_grasp", "contacts_squeeze", "contacts_end", "contact_number")
+NUMBERS = (
+    *("translation", "rotation", "hand_object_penetration", "self_penetration"),
+    *("contact_distance", "contact_consistency", "qp", "qp_dfc", "q1", "tdg", "dfc", "confidence"),
+)
+"""Integer and float columns that LabelSet and GraspResult share by name."""
+
 
 class LabelStage:
     """Scores every grasp set under every protocol of the config."""
@@ -95,8 +102,10 @@ def label_set(grasps: GraspSet, evaluation: Evaluation, hash_: str, seed: int) -
     """
     results = evaluation.results
 
-    def column(name: str, dtype: type) -> np.ndarray:
-        return np.array([getattr(result, name) for result in results], dtype)
+    def column(name: str, dtype: type | str) -> np.ndarray:
+        # the five quality metrics are fields of the result's `quality`
+        owners = [r if hasattr(r, name) else r.quality for r in results]
+        return np.array([getattr(owner, name) for owner in owners], dtype)
 
     return LabelSet(
         hand=grasps.hand,
@@ -106,21 +115,10 @@ def label_set(grasps: GraspSet, evaluation: Evaluation, hash_: str, seed: int) -
         engine=evaluation.engine,
         grasp_index=np.asarray(grasps.grasp_index, np.int64),
         success=evaluation.success,
-        outcome=np.array([result.outcome for result in results], dtype="<U32"),
-        direction_success=np.array([result.direction_success for result in results], bool).reshape(
-            -1, 6
-        ),
-        final_object_pose=np.array(
-            [result.final_object_pose for result in results], np.float64
-        ).reshape(-1, 7),
-        translation=column("translation", np.float64),
-        rotation=column("rotation", np.float64),
-        contacts_grasp=column("contacts_grasp", np.int32),
-        contacts_squeeze=column("contacts_squeeze", np.int32),
-        contacts_end=column("contacts_end", np.int32),
-        hand_object_penetration=column("hand_object_penetration", np.float64),
-        self_penetration=column("self_penetration", np.float64),
-        contact_distance=column("contact_distance", np.float64),
-        contact_consistency=column("contact_consistency", np.float64),
+        outcome=column("outcome", "<U32"),
+        direction_success=column("direction_success", bool).reshape(-1, 6),
+        final_object_pose=column("final_object_pose", np.float64).reshape(-1, 7),
+        **{name: column(name, np.int32) for name in COUNTS},
+        **{name: column(name, np.float64) for name in NUMBERS},
         seed=seed,
     )

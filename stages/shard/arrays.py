@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.dataset import field_of
 from schemas.records import Cloud, GraspSet, LabelSet, ObjectAsset, Scene
 from stages.shard.errors import ShardContentError
 
@@ -15,7 +16,8 @@ Array = NDArray[Any]
 
 _LABEL_NUMBERS = (
     "translation", "rotation", "contacts_grasp", "contacts_squeeze", "contacts_end",
-    "hand_object_penetration", "self_penetration", "contact_distance", "contact_consistency",
+    "hand_object_penetration", "self_penetration", "contact_number", "contact_distance",
+    "contact_consistency", "qp", "qp_dfc", "q1", "tdg", "dfc", "confidence",
 )  # fmt: skip
 
 
@@ -180,10 +182,8 @@ def _label_columns(
         "final_object_pose": np.full((count, 7), np.nan),
     }
     for name in _LABEL_NUMBERS:
-        if name.startswith("contacts_"):
-            columns[name] = np.full(count, -1, np.int32)
-        else:
-            columns[name] = np.full(count, np.nan)
+        counted = field_of(f"labels/*/*/{name}").dtype == "int32"
+        columns[name] = np.full(count, -1, np.int32) if counted else np.full(count, np.nan)
     for label in labels:
         ids = [(label.object_id, int(g)) for g in label.grasp_index]
         unknown = [g for o, g in ids if (o, g) not in row_of]

@@ -40,16 +40,27 @@ class HandSpec:
     finger_prefixes: tuple[str, ...]  # one entry a finger: prefixes of its bodies' names, by "|"
     contact_bodies: tuple[str, ...]  # bodies whose touch counts as a contact
     tip_bodies: tuple[str, ...]  # fingertips, for contact distance and consistency
-    T_root_grasp: tuple[float, ...]  # (7,) pose: origin at the grasp centre between the tips,
-    # +z from palm to object (approach), +y the closing direction of the thumb or first jaw
+    T_root_grasp: tuple[float, ...]  # (7,) pose in root_body, or in lift_body of a rig: origin at
+    # the grasp centre between the tips, +z from palm to object (approach), +y the closing
+    # direction of the thumb or first jaw
     opening_width: float = 0.0  # m between the pads of a jaw at open_qpos; 0 when not a jaw
     armature: float = 0.0  # kg m^2 or kg of reflected rotor inertia, every joint; keeps light
     # links stable at a 4 ms step
     mocap: bool = True  # the root follows a mocap body; False for a rig that stands on a base
     native_dynamics: bool = False  # keep the MJCF's own actuators, joint damping, friction and
     # contact exclusions, tendon couplings included; kp, damping and force_limits are then empty
-    lift_body: str = ""  # fixed-base rigs: the body to lift
-    ik_joints: tuple[str, ...] = ()  # fixed-base rigs: joints that the lifting IK may move
+    lift_body: str = ""  # fixed-base rigs: the body to lift, where the hand begins
+    ik_joints: tuple[str, ...] = ()  # fixed-base rigs: joints that the IK may move, the arm's
+    base_pose: tuple[float, ...] = (
+        0.0,
+        0.0,
+        0.0,
+        1.0,
+        0.0,
+        0.0,
+        0.0,
+    )  # (7,) fixed-base rigs: where
+    # root_body stands, world; the object lies about the world's origin
 
     def __post_init__(self) -> None:
         # YAML gives lists and integers; the record always holds tuples and floats.
@@ -84,11 +95,13 @@ class HandSpec:
                 out.append(f"{name}: every entry must be positive")
         if self.armature < 0 or any(v < 0 for v in self.damping):
             out.append("damping and armature must not be negative")
-        if len(self.T_root_grasp) != 7:
-            out.append(f"T_root_grasp: expected 7 numbers, got {len(self.T_root_grasp)}")
-        else:
+        for name in ("T_root_grasp", "base_pose"):
+            pose: tuple[float, ...] = getattr(self, name)
+            if len(pose) != 7:
+                out.append(f"{name}: expected 7 numbers, got {len(pose)}")
+                continue
             try:
-                check_quaternion(self.T_root_grasp[3:], "T_root_grasp")
+                check_quaternion(pose[3:], name)
             except FrameError as error:
                 out.append(str(error))
         if self.kind == PARALLEL_JAW and not self.opening_width > 0:
@@ -97,6 +110,8 @@ class HandSpec:
             out.append("contact_bodies and tip_bodies must name at least one body")
         if not self.mocap and not (self.lift_body and self.ik_joints):
             out.append("a hand without mocap root needs lift_body and ik_joints")
+        if unknown := [name for name in self.ik_joints if name not in self.joint_names]:
+            out.append(f"ik_joints: {unknown} are not among joint_names")
         return out
 
     def as_dict(self) -> dict[str, Any]:

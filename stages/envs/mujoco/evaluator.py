@@ -53,6 +53,7 @@ class Evaluator:
             grasp=grasp,
             row=row,
             deadline=time.monotonic() + self.config.timeout_s,
+            metrics=self.config.metrics,
             record=rollouts,
         )
         try:

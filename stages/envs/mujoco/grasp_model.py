@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from schemas.records import ObjectAsset
 from stages.assets.hands.spec import HandSpec
 from stages.envs.config import PhysicsConfig
-from stages.envs.errors import EnvConfigError
 from stages.envs.mujoco.hand_model import HandIndex, hand_index, hand_mjspec
+from stages.envs.mujoco.ik import Arm
 from stages.envs.mujoco.object_model import add_object, add_table
 
 OBJECT = "object"
@@ -26,11 +26,13 @@ class GraspModel:
     model: mujoco.MjModel
     data: mujoco.MjData
     index: HandIndex
+    arm: Arm | None  # of a rig on a fixed base
     object_body: int
     object_qpos: int  # first of seven
     object_dof: int
     object_geoms: NDArray[np.int64]
-    contact_geoms: NDArray[np.bool_]  # (ngeom,) geoms of the hand's contact bodies
+    is_contact_body: NDArray[np.bool_]  # (nbody,) bodies of the hand whose touch counts
+    is_tip_body: NDArray[np.bool_]  # (nbody,)
     hand_geoms: NDArray[np.bool_]  # (ngeom,)
     is_object: NDArray[np.bool_]  # (ngeom,)
 
@@ -45,8 +47,18 @@ class GraspModel:
 
     def hand_qpos(self) -> Float:
         """(7 + J,) current root pose and joints, world."""
-        root = self.data.qpos[self.index.root_qpos : self.index.root_qpos + 7]
+        index, data = self.index, self.data
+        if index.root_qpos < 0:
+            root = np.concatenate([data.mocap_pos[index.mocap], data.mocap_quat[index.mocap]])
+        else:
+            root = data.qpos[index.root_qpos : index.root_qpos + 7]
         return np.concatenate([root, self.data.qpos[self.index.joint_qpos]])
+
+    def carrier_pose(self) -> Float:
+        """(7,) current pose of the body that a lift moves, world."""
+        return np.concatenate(
+            [self.data.xpos[self.index.carrier], self.data.xquat[self.index.carrier]]
+        )
 
     def steps(self, seconds: float) -> int:
         return max(1, round(seconds / self.physics.timestep))
@@ -60,11 +72,6 @@ def build_grasp_model(
     table_size: tuple[float, ...] | None = None,
 ) -> GraspModel:
     """Compile hand + free object, and a table at z = 0 when `table_size` (2,) m is given."""
-    if not hand.mocap:
-        raise EnvConfigError(
-            f"hand {hand.name!r} stands on a fixed base (mocap: false); this version scores "
-            "floating hands only, so describe the hand without its arm"
-        )
     spec = hand_mjspec(hand)
     configure_options(spec, physics)
     for geom in spec.geoms:  # a contact takes the larger friction of its two geoms
@@ -83,10 +90,10 @@ def build_grasp_model(
     )
     model = spec.compile()
     index = hand_index(hand, model)
+    columns = np.array([hand.joint_names.index(name) for name in hand.ik_joints], np.int64)
     body = model.body(OBJECT).id
     joint = model.joint(f"{OBJECT}_free").id
     is_object = model.geom_bodyid == body
-    contact_geoms = np.isin(model.geom_bodyid, index.contact_bodies) & (model.geom_contype > 0)
     hand_geoms = np.zeros(model.ngeom, bool)
     hand_geoms[index.geoms] = True
     return GraspModel(
@@ -95,11 +102,13 @@ def build_grasp_model(
         model=model,
         data=mujoco.MjData(model),
         index=index,
+        arm=None if hand.mocap else Arm(model=model, index=index, columns=columns),
         object_body=body,
         object_qpos=int(model.jnt_qposadr[joint]),
         object_dof=int(model.jnt_dofadr[joint]),
         object_geoms=np.flatnonzero(is_object),
-        contact_geoms=contact_geoms,
+        is_contact_body=np.isin(np.arange(model.nbody), index.contact_bodies),
+        is_tip_body=np.isin(np.arange(model.nbody), index.tip_bodies),
         hand_geoms=hand_geoms,
         is_object=is_object,
     )

@@ -26,6 +26,8 @@ def hand_mjspec(spec: HandSpec) -> mujoco.MjSpec:
     The root body has a free joint (first seven qpos: xyz + wxyz, world) and is welded to the
     mocap body `hand_mocap`. A root that is a mocap body itself would be simpler, but has no
     velocity: friction, which acts on velocity, would then not carry an object upwards in a lift.
+    The root of a rig (`mocap: false`) stands on a fixed base: it is a mocap body itself, which
+    moves only when it is put elsewhere.
     Each joint gets a position actuator named after it, in control order, with the spec's kp,
     damping and force limit; with `native_dynamics` the file's own stay, tendons included. Gravity
     does not act on the hand.
@@ -42,6 +44,13 @@ def hand_mjspec(spec: HandSpec) -> mujoco.MjSpec:
         _set_joints(spec, model)
     if spec.mocap:
         _add_mocap(model, root)
+    else:
+        if root.parent.name != "world" or list(root.joints):
+            raise HandError(
+                f"hand {spec.name!r}: the root of a rig (mocap: false) must be a top body without "
+                f"joints, {spec.root_body!r} is not; name the base of the arm, or set mocap: true"
+            )
+        root.mocap = True
     if not spec.native_dynamics:
         _exclude_resting_contacts(spec, model)
     return model
@@ -57,11 +66,13 @@ class HandIndex:
     joint_dof: NDArray[np.int64]  # (J,)
     actuators: NDArray[np.int64]  # (A,); A = J, but for tendons that couple joints
     transmission: NDArray[np.float64]  # (A, J): ctrl = transmission @ joint targets
-    mocap: int  # row in mocap_pos, mocap_quat; -1 without
+    mocap: int  # row in mocap_pos, mocap_quat, of what leads the root; of the base of a rig
     bodies: NDArray[np.int64]  # the root and everything below
+    carrier: int  # body that a lift moves: the root, or lift_body of a rig
     contact_bodies: NDArray[np.int64]
     tip_bodies: NDArray[np.int64]
     geoms: NDArray[np.int64]  # colliding geoms of the hand
+    finger_of_body: NDArray[np.int64]  # (nbody,) index in finger_prefixes; -1 palm or not the hand
 
 
 def hand_index(spec: HandSpec, model: mujoco.MjModel) -> HandIndex:
@@ -73,6 +84,9 @@ def hand_index(spec: HandSpec, model: mujoco.MjModel) -> HandIndex:
     joints = ids(mujoco.mjtObj.mjOBJ_JOINT, spec.joint_names)
     root = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, spec.root_body)
     mocap_body = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, MOCAP_BODY)
+    carrier = root if spec.mocap else model.body(spec.lift_body).id
+    if not spec.mocap:
+        mocap_body = root
     bodies = [b for b in range(model.nbody) if _is_below(model, b, root)]
     geoms = [
         g for g in range(model.ngeom) if model.geom_bodyid[g] in bodies and model.geom_contype[g]
@@ -88,10 +102,24 @@ def hand_index(spec: HandSpec, model: mujoco.MjModel) -> HandIndex:
         transmission=transmission,
         mocap=int(model.body_mocapid[mocap_body]) if mocap_body >= 0 else -1,
         bodies=np.array(bodies, np.int64),
+        carrier=carrier,
         contact_bodies=ids(mujoco.mjtObj.mjOBJ_BODY, spec.contact_bodies),
         tip_bodies=ids(mujoco.mjtObj.mjOBJ_BODY, spec.tip_bodies),
         geoms=np.array(geoms, np.int64),
+        finger_of_body=_fingers(spec, model, bodies),
     )
+
+
+def _fingers(spec: HandSpec, model: mujoco.MjModel, bodies: Sequence[int]) -> NDArray[np.int64]:
+    """(nbody,) the finger whose prefixes a body's name has, -1 where none."""
+    out = np.full(model.nbody, -1, np.int64)
+    for body in bodies:
+        name = model.body(body).name
+        for finger, prefixes in enumerate(spec.finger_prefixes):
+            if name.startswith(tuple(prefixes.split("|"))):
+                out[body] = finger
+                break
+    return out
 
 
 def _actuators(
@@ -128,6 +156,8 @@ def set_hand_qpos(
     if a >= 0:
         data.qpos[a : a + 7] = qpos[:7]
         data.qvel[index.root_dof : index.root_dof + 6] = 0.0
+    else:
+        _set_mocap(data, index, qpos)
     data.qpos[index.joint_qpos] = qpos[7:]
     data.qvel[index.joint_dof] = 0.0
     if drive:
@@ -136,16 +166,20 @@ def set_hand_qpos(
 
 def drive_hand(data: mujoco.MjData, index: HandIndex, qpos: NDArray[np.float64]) -> None:
     """Aim the mocap root and the position actuators at `qpos` (7 + J,)."""
+    _set_mocap(data, index, qpos)
+    data.ctrl[index.actuators] = index.transmission @ qpos[7:]
+
+
+def _set_mocap(data: mujoco.MjData, index: HandIndex, qpos: NDArray[np.float64]) -> None:
     if index.mocap >= 0:
         data.mocap_pos[index.mocap] = qpos[:3]
         data.mocap_quat[index.mocap] = qpos[3:7]
-    data.ctrl[index.actuators] = index.transmission @ qpos[7:]
 
 
 def _load(spec: HandSpec) -> mujoco.MjSpec:
     path = resolve_model(spec.model)
     if path.suffix.lower() == ".urdf":
-        urdf = prepare_urdf(path, spec.root_body)
+        urdf = prepare_urdf(path, spec.root_body, floating=spec.mocap)
         return mujoco.MjSpec.from_string(urdf.xml, assets=urdf.assets)
     model = mujoco.MjSpec.from_file(str(path))
     if not spec.native_dynamics:
@@ -163,8 +197,9 @@ def _load(spec: HandSpec) -> mujoco.MjSpec:
 def _check_names(spec: HandSpec, model: mujoco.MjSpec) -> None:
     joints = {joint.name for joint in model.joints}
     bodies = {body.name for body in model.bodies}
+    named = (*spec.contact_bodies, *spec.tip_bodies, *filter(None, [spec.lift_body]))
     problems = [f"joint {n!r}" for n in spec.joint_names if n not in joints]
-    problems += [f"body {n!r}" for n in (*spec.contact_bodies, *spec.tip_bodies) if n not in bodies]
+    problems += [f"body {n!r}" for n in named if n not in bodies]
     if problems:
         raise HandError(
             f"hand {spec.name!r}: {spec.model} has no {', '.join(problems)}; "

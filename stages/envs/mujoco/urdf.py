@@ -24,8 +24,11 @@ class PreparedUrdf:
     assets: dict[str, bytes]
 
 
-def prepare_urdf(path: Path, root_body: str) -> PreparedUrdf:
-    """The URDF at `path` with `root_body` as a floating root, ready for MjSpec.from_string."""
+def prepare_urdf(path: Path, root_body: str, *, floating: bool = True) -> PreparedUrdf:
+    """The URDF at `path` with `root_body` as its root, ready for MjSpec.from_string.
+
+    A `floating` root hangs on a free joint; otherwise it stands fixed in the world.
+    """
     robot = ElementTree.parse(path).getroot()
     _keep_subtree(robot, root_body)
     for link in robot.findall("link"):
@@ -41,7 +44,8 @@ def prepare_urdf(path: Path, root_body: str) -> PreparedUrdf:
         robot.remove(old)
     # A top link called "world" is merged into MuJoCo's world, so the free joint is at top level.
     ElementTree.SubElement(robot, "link", name="world")
-    joint = ElementTree.SubElement(robot, "joint", name=ROOT_JOINT, type="floating")
+    joint = ElementTree.SubElement(robot, "joint", name=ROOT_JOINT)
+    joint.set("type", "floating" if floating else "fixed")
     ElementTree.SubElement(joint, "parent", link="world")
     ElementTree.SubElement(joint, "child", link=root_body)
     extension = ElementTree.SubElement(robot, "mujoco")

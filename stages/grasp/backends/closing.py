@@ -38,7 +38,6 @@ class HandCloser:
         model = self._m.model
         joints = _joint_ids(self._m)
         self.joint_range: Float = model.jnt_range[joints].copy()
-        self._finger_of = _finger_of_body(hand, model)
         joint_bodies = model.jnt_bodyid[joints]
         # moves[j, b]: joint j moves body b
         self._moves = np.array(
@@ -100,7 +99,7 @@ class HandCloser:
         geoms, dist, normals = geoms[mine], dist[mine], normals[mine]
         object_first = m.is_object[geoms[:, 0]]
         bodies = m.model.geom_bodyid[np.where(object_first, geoms[:, 1], geoms[:, 0])]
-        fingers = {self._finger_of[b] for b in bodies.tolist()}
+        fingers = set(m.index.finger_of_body[bodies].tolist())
         return Touch(
             depth=float(-dist.min()) if len(dist) else 0.0,
             fingers=frozenset(f for f in fingers if f >= 0),
@@ -112,20 +111,6 @@ def _joint_ids(m: GraspModel) -> NDArray[np.int64]:
     """(J,) MuJoCo's joint of each hand joint, control order."""
     addresses = m.model.jnt_qposadr
     return np.array([int(np.flatnonzero(addresses == a)[0]) for a in m.index.joint_qpos])
-
-
-def _finger_of_body(hand: HandSpec, model: mujoco.MjModel) -> dict[int, int]:
-    """Body -> index of the finger whose prefix its name has, -1 for the palm."""
-    out: dict[int, int] = {}
-    for body in range(model.nbody):
-        name = model.body(body).name
-        fingers = [
-            i
-            for i, prefixes in enumerate(hand.finger_prefixes)
-            if any(name.startswith(prefix) for prefix in prefixes.split("|"))
-        ]
-        out[body] = fingers[0] if fingers else -1
-    return out
 
 
 def _below(model: mujoco.MjModel, body: int, ancestor: int) -> bool:

@@ -91,8 +91,10 @@ def label_set(rng, grasps, protocol="fc", skip=0):
         translation=rng.random(n), rotation=rng.random(n),
         contacts_grasp=np.ones(n, np.int32), contacts_squeeze=np.ones(n, np.int32),
         contacts_end=np.ones(n, np.int32), hand_object_penetration=np.zeros(n),
-        self_penetration=np.zeros(n), contact_distance=rng.normal(size=n) * 1e-3,
-        contact_consistency=rng.random(n), seed=2**63 + 5,
+        self_penetration=np.zeros(n), contact_number=np.ones(n, np.int32),
+        contact_distance=rng.random(n) * 1e-3, contact_consistency=rng.random(n),
+        qp=rng.random(n), qp_dfc=rng.random(n), q1=rng.random(n), tdg=rng.random(n),
+        dfc=rng.random(n), confidence=np.full(n, np.nan), seed=2**63 + 5,
     )  # fmt: skip
 
 

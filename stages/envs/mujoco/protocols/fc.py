@@ -6,7 +6,7 @@ import numpy as np
 
 from schemas.frames import rotation_angle
 from stages.envs.base import GraspResult
-from stages.envs.config import FcConfig
+from stages.envs.config import FcConfig, HoldConfig
 from stages.envs.mujoco.metrics import count_contacts
 from stages.envs.mujoco.protocols.trial import Float, Trial
 from stages.envs.outcomes import DROPPED, OK, ROTATED
@@ -26,8 +26,11 @@ class Hold:
 def run_fc(trial: Trial, config: FcConfig) -> GraspResult:
     """Score one grasp: close, then six forces of `fc_force_scale * mass` N, world axes."""
     result = trial.close_hand(config.closing)
-    if result.outcome:
-        return result
+    return result if result.outcome else hold_all(trial, config, result)
+
+
+def hold_all(trial: Trial, config: HoldConfig, result: GraspResult) -> GraspResult:
+    """`result` of the closing, completed by what the six forces did; each starts from here."""
     grasp = trial.grasp
     start = trial.save()
     origin = trial.object_start() if config.count_closing else grasp.object_pose()
@@ -45,10 +48,14 @@ def run_fc(trial: Trial, config: FcConfig) -> GraspResult:
         if hold.failed and outcome == OK:
             outcome = ROTATED if hold.failed == "rotation" else DROPPED[len(holds)]
         holds.append(hold)
+        if hold.failed and not config.every_direction:
+            break
+    held = np.zeros(6, bool)
+    held[: len(holds)] = [not hold.failed for hold in holds]
     return replace(
         result,
         outcome=outcome,
-        direction_success=np.array([not hold.failed for hold in holds]),
+        direction_success=held,
         final_object_pose=grasp.object_pose(),
         translation=max(hold.translation for hold in holds),
         rotation=max(hold.rotation for hold in holds),
@@ -56,57 +63,61 @@ def run_fc(trial: Trial, config: FcConfig) -> GraspResult:
     )
 
 
-def hold_against(trial: Trial, force: Float, config: FcConfig, origin: Float) -> Hold:
+def hold_against(trial: Trial, force: Float, config: HoldConfig, origin: Float) -> Hold:
     """Pull on the object's centre of mass with `force` (3,) N, world, for `hold_time`.
 
     Motion is counted from `origin` (7,), world.
     """
     grasp, data = trial.grasp, trial.grasp.data
     data.xfrc_applied[grasp.object_body, :3] = force
-    left = grasp.steps(config.hold_time)
+    total, done = grasp.steps(config.hold_time), 0
     largest_move = largest_turn = 0.0
-    previous_move = previous_turn = 0.0
+    before = _motion(origin, grasp.object_pose())
     failed = ""
-    while left > 0:
-        n = min(config.check_every, left)
+    while done < total and not failed:
+        n = min(config.settled_every, total - done)
         trial.step(n)
-        left -= n
-        pose = grasp.object_pose()
-        move = float(np.linalg.norm(pose[:3] - origin[:3]))
-        turn = rotation_angle(origin[3:], pose[3:])
-        largest_move, largest_turn = max(largest_move, move), max(largest_turn, turn)
-        if move > config.trans_thre:
-            failed = "translation"
-        elif turn > config.angle_thre:
-            failed = "rotation"
-        if failed or (
-            config.settled_factor > 0
-            and _settled(trial, n, left, (move, previous_move), (turn, previous_turn), config)
-        ):
+        done += n
+        now = _motion(origin, grasp.object_pose())
+        largest_move, largest_turn = max(largest_move, now[0]), max(largest_turn, now[1])
+        if done % config.check_every == 0 or done == total:
+            if now[0] > config.trans_thre:
+                failed = "translation"
+            elif now[1] > config.angle_thre:
+                failed = "rotation"
+        if config.settled_factor > 0 and _settled(trial, n, total - done, before, now, config):
             break
-        previous_move, previous_turn = move, turn
+        before = now
     data.xfrc_applied[grasp.object_body, :3] = 0.0
     return Hold(translation=largest_move, rotation=largest_turn, failed=failed)
+
+
+def _motion(origin: Float, pose: Float) -> tuple[float, float]:
+    """(m, rad) from pose `origin` (7,) to `pose` (7,)."""
+    return float(np.linalg.norm(pose[:3] - origin[:3])), rotation_angle(origin[3:], pose[3:])
 
 
 def _settled(
     trial: Trial,
     n: int,
     left: int,
-    moves: tuple[float, float],
-    turns: tuple[float, float],
-    config: FcConfig,
+    before: tuple[float, float],
+    now: tuple[float, float],
+    config: HoldConfig,
 ) -> bool:
-    """Whether `settled_factor` times the present speed still cannot reach a threshold in time."""
+    """Whether `settled_factor` times the present speed still cannot reach a threshold in time.
+
+    `before` and `now` are the motion (m, rad) `n` steps ago and now; `left` steps remain.
+    """
     grasp = trial.grasp
     velocity = grasp.data.qvel[grasp.object_dof : grasp.object_dof + 6]
     window = n * grasp.physics.timestep
     remaining = left * grasp.physics.timestep * config.settled_factor
     # The larger of the speed now and over the last window: neither a rest between two slips nor a
     # swing about its turning point passes for a halt.
-    speed = max(float(np.linalg.norm(velocity[:3])), abs(moves[0] - moves[1]) / window)
-    spin = max(float(np.linalg.norm(velocity[3:])), abs(turns[0] - turns[1]) / window)
+    speed = max(float(np.linalg.norm(velocity[:3])), abs(now[0] - before[0]) / window)
+    spin = max(float(np.linalg.norm(velocity[3:])), abs(now[1] - before[1]) / window)
     return (
-        moves[0] + speed * remaining < config.trans_thre
-        and turns[0] + spin * remaining < config.angle_thre
+        now[0] + speed * remaining < config.trans_thre
+        and now[1] + spin * remaining < config.angle_thre
     )

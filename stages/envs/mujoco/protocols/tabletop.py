@@ -1,5 +1,6 @@
 """`tabletop`: grip an object that rests on the table, put its weight on, lift, then judge."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -7,9 +8,13 @@ import numpy as np
 from schemas.frames import invert, matrix_to_pose, pose_to_matrix, rotation_angle
 from stages.envs.base import GraspResult
 from stages.envs.config import TabletopConfig
+from stages.envs.errors import StoppedError
+from stages.envs.mujoco.ik import TOLERANCE
 from stages.envs.mujoco.metrics import count_contacts
 from stages.envs.mujoco.protocols.trial import Float, Trial
-from stages.envs.outcomes import NO_CONTACT, OK, ROTATED, SLIPPED
+from stages.envs.outcomes import NO_CONTACT, OK, OUT_OF_REACH, ROTATED, SLIPPED
+
+WAYPOINTS = 9  # heights at which the arm's joints are solved for, 2.5 cm apart
 
 
 def run_tabletop(trial: Trial, config: TabletopConfig) -> GraspResult:
@@ -21,14 +26,13 @@ def run_tabletop(trial: Trial, config: TabletopConfig) -> GraspResult:
     start = _object_in_hand(trial)
     data.xfrc_applied[grasp.object_body, 2] = -grasp.mass * config.gravity
     trial.step(grasp.steps(config.weight_time))
-    base = data.mocap_pos[grasp.index.mocap].copy()
+    raise_to = _lift(trial, config.lift_height)
     lift, hold = grasp.steps(config.lift_time), grasp.steps(config.hold_time)
     slip = turn = 0.0
     outcome = OK
     for done in range(0, lift + hold, 5):
         n = min(5, lift + hold - done)
-        rise = config.lift_height * _minimum_jerk(min(1.0, (done + n) / lift))
-        data.mocap_pos[grasp.index.mocap] = base + np.array([0.0, 0.0, rise])
+        raise_to(config.lift_height * _minimum_jerk(min(1.0, (done + n) / lift)))
         trial.step(n)
         if (done + n) % config.check_every and done + n < lift + hold:
             continue
@@ -58,10 +62,49 @@ def run_tabletop(trial: Trial, config: TabletopConfig) -> GraspResult:
 
 
 def _object_in_hand(trial: Trial) -> Float:
-    """(7,) pose of the object in the frame of the hand's root."""
-    T_world_root = pose_to_matrix(trial.grasp.hand_qpos()[:7])
+    """(7,) pose of the object in the frame of the body that is lifted."""
+    T_world_hand = pose_to_matrix(trial.grasp.carrier_pose())
     T_world_object = pose_to_matrix(trial.grasp.object_pose())
-    return matrix_to_pose(invert(T_world_root) @ T_world_object)
+    return matrix_to_pose(invert(T_world_hand) @ T_world_object)
+
+
+def _lift(trial: Trial, height: float) -> Callable[[float], None]:
+    """A function that aims the hand at so many metres above where it is now.
+
+    A floating hand follows its mocap body. The arm of a rig moves by inverse kinematics of
+    `lift_body`, solved at WAYPOINTS heights in advance and interpolated. Raises StoppedError when
+    the arm cannot reach `height`.
+    """
+    grasp, data = trial.grasp, trial.grasp.data
+    if grasp.arm is None:
+        base = data.mocap_pos[grasp.index.mocap].copy()
+
+        def move_mocap(rise: float) -> None:
+            data.mocap_pos[grasp.index.mocap] = base + np.array([0.0, 0.0, rise])
+
+        return move_mocap
+
+    here, pose = grasp.hand_qpos(), grasp.carrier_pose()
+    heights = np.linspace(0.0, height, WAYPOINTS)
+    path = [here]
+    for rise in heights[1:]:
+        target = pose + np.array([0.0, 0.0, rise, 0.0, 0.0, 0.0, 0.0])
+        qpos, error = grasp.arm.reach(path[-1], target)
+        if error > 10 * TOLERANCE:
+            raise StoppedError(
+                OUT_OF_REACH, f"the arm stops {error:.4f} (m, rad) short of {rise:.3f} m"
+            )
+        path.append(qpos)
+    # Added to the targets as they are, so that the grip and the arm's own sag stay.
+    ctrl, joints = data.ctrl.copy(), np.array(path)[:, 7:] - here[7:]
+
+    def move_arm(rise: float) -> None:
+        delta = [np.interp(rise, heights, joint) for joint in joints.T]
+        data.ctrl[grasp.index.actuators] = (
+            ctrl[grasp.index.actuators] + grasp.index.transmission @ delta
+        )
+
+    return move_arm
 
 
 def _minimum_jerk(t: float) -> float:

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.envs.base import GraspResult, Rollout
-from stages.envs.config import ClosingConfig
+from stages.envs.config import ClosingConfig, MetricsConfig
 from stages.envs.errors import StoppedError
 from stages.envs.mujoco.grasp_model import GraspModel
 from stages.envs.mujoco.hand_model import drive_hand, set_hand_qpos
-from stages.envs.mujoco.metrics import count_contacts, penetrations, tip_distances
+from stages.envs.mujoco.metrics import count_contacts, grasp_metrics, penetration
 from stages.envs.outcomes import (
     DIVERGED,
     INITIAL_PENETRATION,
@@ -45,6 +45,7 @@ class Trial:
     grasp: GraspModel
     row: GraspInput
     deadline: float  # time.monotonic() seconds
+    metrics: MetricsConfig = field(default_factory=MetricsConfig)
     record: bool = False
     snapshots: list[tuple[Float, Float]] = field(default_factory=list)
 
@@ -75,19 +76,13 @@ class Trial:
             _canonical(q) for q in (row.pregrasp_qpos, row.grasp_qpos, row.squeeze_qpos)
         )
         self._place(target)
-        outer, inner = penetrations(grasp)
-        tips = tip_distances(grasp)
         result = GraspResult(
             outcome=NO_CONTACT,
             final_object_pose=grasp.object_pose(),
-            contacts_grasp=count_contacts(grasp),
-            hand_object_penetration=outer,
-            self_penetration=inner,
-            contact_distance=float(tips.mean()) if len(tips) else np.nan,
-            contact_consistency=float(np.ptp(tips)) if len(tips) else np.nan,
+            **grasp_metrics(grasp, self.metrics),
         )
         self._place(pregrasp)
-        deepest = max(outer, penetrations(grasp)[0])
+        deepest = max(result.hand_object_penetration, penetration(grasp))
         if deepest > closing.max_pene:
             return replace(
                 result,
