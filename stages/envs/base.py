@@ -113,8 +113,12 @@ class BaseEnv(ABC):
         *,
         rollouts: bool = False,
         scene_id: str = "",
+        seed: int = 0,
     ) -> Evaluation:
-        """Score every grasp of `grasps` on `asset` under `protocol`: N rows in, N rows out."""
+        """Score every grasp of `grasps` on `asset` under `protocol`: N rows in, N rows out.
+
+        `seed` draws the errors of the repeats that `confidence` counts, where they are asked for.
+        """
 
     @abstractmethod
     def close(self) -> None:

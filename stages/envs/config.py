@@ -117,6 +117,25 @@ class DexGraspBenchConfig(HoldConfig):
     every_direction: bool = False
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConfidenceConfig:
+    """How sure a label is: the share of repeats under small errors that succeed."""
+
+    repeats: int = 0  # 0 stores no confidence
+    friction: float = 0.2  # 1; every coefficient times a factor from 1 - this to 1 + this
+    mass: float = 0.2  # 1; the object's mass and inertia, likewise
+    translation: float = 0.002  # m, radius of the ball of the hand's position errors
+    rotation: float = 0.03490658503988659  # rad, 2 degrees, largest turn about a random axis
+    # through the object's centre of mass
+
+    def __post_init__(self) -> None:
+        if self.repeats < 0:
+            raise ValueError(f"confidence.repeats: expected >= 0, got {self.repeats}")
+        for name in ("friction", "mass"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"confidence.{name}: expected 0 to 1, got {getattr(self, name)}")
+
+
 PROTOCOLS = ("fc", "tabletop", "dexgraspbench")
 
 
@@ -130,6 +149,7 @@ class MjEnvConfig:
     fc: FcConfig = field(default_factory=FcConfig)
     tabletop: TabletopConfig = field(default_factory=TabletopConfig)
     dexgraspbench: DexGraspBenchConfig = field(default_factory=DexGraspBenchConfig)
+    confidence: ConfidenceConfig = field(default_factory=ConfidenceConfig)
     workers: int = 1  # spawned processes, up to 48; 0 evaluates in the calling process
     timeout_s: float = 60.0  # wall-clock limit of one grasp
 

@@ -8,6 +8,7 @@ from stages.contract import PLAN_ONLY
 from stages.envs.config import (
     MAX_WORKERS,
     PROTOCOLS,
+    ConfidenceConfig,
     DexGraspBenchConfig,
     FcConfig,
     MetricsConfig,
@@ -34,6 +35,7 @@ class LabelConfig:
     dexgraspbench: DexGraspBenchConfig = field(
         default_factory=DexGraspBenchConfig, metadata=PLAN_ONLY
     )
+    confidence: ConfidenceConfig = field(default_factory=ConfidenceConfig, metadata=PLAN_ONLY)
     timeout_s: float = field(default=60.0, metadata=PLAN_ONLY)  # s, wall clock, one grasp
     workers: int = field(default=0, metadata=PLAN_ONLY)  # spawned processes inside one block; 0
     # runs in the block's own process, which the runner has isolated already
@@ -62,6 +64,7 @@ class LabelConfig:
             fc=self.fc,
             tabletop=self.tabletop,
             dexgraspbench=self.dexgraspbench,
+            confidence=self.confidence,
             workers=self.workers,
             timeout_s=self.timeout_s,
         )
@@ -70,8 +73,8 @@ class LabelConfig:
 def protocol_hash(config: LabelConfig, protocol: str) -> str:
     """sha256 of the protocol's name, its numbers and the physics numbers, as canonical JSON.
 
-    Labels compare only under equal hashes. The time limit and the workers are not part of it:
-    they cannot change a label, only whether there is one.
+    Labels compare only under equal hashes. The time limit, the workers and the repeats
+    of `confidence` are not part of it: they cannot change a label.
     """
     if protocol not in PROTOCOLS:
         raise LabelConfigError(f"protocol: unknown {protocol!r}; known: {', '.join(PROTOCOLS)}")

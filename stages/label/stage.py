@@ -1,6 +1,7 @@
 """Wires grasps and assets into labels: one item per (grasp set, protocol)."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,6 +39,7 @@ class LabelStage:
                 raise LabelConfigError(
                     f"grasp item {grasp.id!r}: expected one assets input, got {len(assets)}"
                 )
+            repeats = asdict(config.confidence) if config.confidence.repeats else None
             for protocol in config.protocols:
                 items.append(
                     Item(
@@ -45,7 +47,8 @@ class LabelStage:
                         params={
                             "protocol": protocol,
                             "protocol_hash": protocol_hash(config, protocol),
-                        },
+                        }
+                        | ({} if repeats is None else {"confidence": repeats}),
                         inputs=(("grasp", grasp.id), assets[0]),
                         group=grasp.id,
                         tags=dict(grasp.tags),
@@ -72,7 +75,9 @@ class LabelStage:
                 if grasps.hand not in envs:
                     hand = _hand_source(grasps, item)
                     envs[grasps.hand] = build_env(EnvConfig(mj_env_config=config.env_config(hand)))
-                evaluation = envs[grasps.hand].evaluate(grasps, asset, protocol)
+                evaluation = envs[grasps.hand].evaluate(
+                    grasps, asset, protocol, seed=seeds[item.id]
+                )
                 record = label_set(
                     grasps, evaluation, protocol_hash(config, protocol), seeds[item.id]
                 )
@@ -98,7 +103,7 @@ def _hand_source(grasps: GraspSet, item: Item) -> str:
 def label_set(grasps: GraspSet, evaluation: Evaluation, hash_: str, seed: int) -> LabelSet:
     """Columns of the results, row i for grasp i.
 
-    `seed` is kept for the record only: both protocols are deterministic.
+    `seed` drew the errors of the repeats of `confidence`; verdicts are deterministic.
     """
     results = evaluation.results
 

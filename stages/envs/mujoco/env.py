@@ -31,6 +31,7 @@ class MjEnv(BaseEnv):
         *,
         rollouts: bool = False,
         scene_id: str = "",
+        seed: int = 0,
     ) -> Evaluation:
         """Score every grasp: N rows in, N rows out, equal for any number of workers."""
         self._check(grasps, asset, protocol)
@@ -41,6 +42,7 @@ class MjEnv(BaseEnv):
                 pregrasp_qpos=grasps.pregrasp_qpos[i],
                 grasp_qpos=grasps.grasp_qpos[i],
                 squeeze_qpos=grasps.squeeze_qpos[i],
+                seed=seed,
             )
             for i in range(len(grasps))
         ]

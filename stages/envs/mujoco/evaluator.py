@@ -7,17 +7,20 @@ from dataclasses import replace
 from typing import Any
 
 import mujoco
+import numpy as np
 
 from schemas.records import ObjectAsset
 from stages.assets.hands.load import load_hand
 from stages.envs.base import GraspResult
-from stages.envs.config import PROTOCOLS, MjEnvConfig
+from stages.envs.config import PROTOCOLS, MetricsConfig, MjEnvConfig
 from stages.envs.errors import EnvConfigError, StoppedError
 from stages.envs.mujoco.grasp_model import GraspModel, build_grasp_model
+from stages.envs.mujoco.perturb import perturbed
 from stages.envs.mujoco.protocols.dexgraspbench import run_dexgraspbench
 from stages.envs.mujoco.protocols.fc import run_fc
 from stages.envs.mujoco.protocols.tabletop import run_tabletop
 from stages.envs.mujoco.protocols.trial import GraspInput, Trial
+from stages.envs.outcomes import FAULTS
 
 RUNNERS: dict[str, Callable[[Trial, Any], GraspResult]] = {
     "fc": run_fc,
@@ -48,12 +51,33 @@ class Evaluator:
         scene_id: str = "",
     ) -> GraspResult:
         """One grasp under `protocol`; equal whatever was evaluated before it."""
-        grasp = self._model(asset, protocol)
+        grasp, config = self._model(asset, protocol), self.config
+        result = self._run(grasp, row, protocol, config.metrics, rollouts, scene_id)
+        if config.confidence.repeats == 0 or result.outcome in FAULTS:
+            return result
+        # Repeats give a verdict only: metrics at the grasp pose are those of the grasp itself.
+        metrics = replace(config.metrics, analytic=False)
+        verdicts: list[bool] = []
+        for repeat in range(config.confidence.repeats):
+            rng = np.random.default_rng([row.seed, row.grasp_index, repeat])
+            again = perturbed(grasp, row, config.confidence, rng)
+            verdicts.append(self._run(*again, protocol, metrics).success)
+        return replace(result, confidence=float(np.mean(verdicts)))
+
+    def _run(
+        self,
+        grasp: GraspModel,
+        row: GraspInput,
+        protocol: str,
+        metrics: MetricsConfig,
+        rollouts: bool = False,
+        scene_id: str = "",
+    ) -> GraspResult:
         trial = Trial(
             grasp=grasp,
             row=row,
             deadline=time.monotonic() + self.config.timeout_s,
-            metrics=self.config.metrics,
+            metrics=metrics,
             record=rollouts,
         )
         try:

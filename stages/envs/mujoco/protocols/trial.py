@@ -36,6 +36,7 @@ class GraspInput:
     pregrasp_qpos: Float  # (7 + J,)
     grasp_qpos: Float  # (7 + J,)
     squeeze_qpos: Float  # (7 + J,)
+    seed: int = 0  # of the perturbed repeats
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
