@@ -8,8 +8,9 @@ published files hold validated grasps only.
 Their hand (`mjcf/shadow_hand_wrist_free.xml`) is an older Shadow model than the menagerie's: its
 palm frame is the same (both put the knuckle of the first finger at (33, 0, 95) mm), its joints
 count from 0 instead of 1, and four axes point the other way. With this mapping the fingertips of
-the reference grasps lie on the object; see tests/stages/grasp/test_formats.py. The little finger's
-knuckle is 1.8 mm further out in their model, the thumb's base 0.4 mm.
+two published files lie on the object, 1.5 mm from its surface in the median; a shift by 5 mm along
+the palm, or one axis turned round, makes it worse (tests/stages/grasp/test_dexgraspnet.py). The
+little finger's knuckle is 1.8 mm further out in their model, the thumb's base 0.4 mm.
 """
 
 from collections.abc import Sequence
@@ -37,13 +38,16 @@ ROTATION = ("WRJRx", "WRJRy", "WRJRz")
 OPPOSITE = ("rh_FFJ4", "rh_MFJ4", "rh_THJ2", "rh_THJ1")  # their axis is minus ours
 SIGN = {ours: -1.0 if ours in OPPOSITE else 1.0 for ours in SHADOW_JOINTS}
 THEIR_NAME = {ours: f"robot0:{ours[3:6]}{int(ours[6]) - 1}" for ours in SHADOW_JOINTS}
-PREGRASP_OPENING = 0.25  # of the way from the grasp to open_qpos
+# Of the way from the grasp to open_qpos. With straight fingers as open_qpos, the fingertips of two
+# published files then are 3 to 4 mm (median) from the object; more drives fingers that are inside a
+# mug into its wall.
+PREGRASP_OPENING = 0.1
 
 
 def read_dexgraspnet(path: Path, hand: HandSpec) -> list[ImportedGrasps]:
     """One set for each scale, rising; `grasp_index` is the place in the file.
 
-    A file holds the grasp alone. The pregrasp is a quarter of the way back to `hand.open_qpos`
+    A file holds the grasp alone. The pregrasp is a tenth of the way back to `hand.open_qpos`
     with the palm where it is, the squeeze is the grasp plus `hand.squeeze_delta`. Raises
     GraspFormatError for missing keys, NaN, and hands whose joints are not the Shadow's.
     """
