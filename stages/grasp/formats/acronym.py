@@ -93,8 +93,8 @@ def _datasets(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:  # FileNotFoundError of its own, not HDF5's
         try:
             with h5py.File(file, "r") as h5:
-                names = (TRANSFORMS, SUCCESS, FILE, SCALE)
-                return {n: h5[n][()] for n in names if isinstance(h5.get(n), h5py.Dataset)}
+                found = {name: h5.get(name) for name in (TRANSFORMS, SUCCESS, FILE, SCALE)}
+                return {n: d[()] for n, d in found.items() if isinstance(d, h5py.Dataset)}
         except (OSError, ValueError) as error:
             raise GraspFormatError(
                 path,

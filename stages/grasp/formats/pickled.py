@@ -1,9 +1,9 @@
 """`.npy` files that hold a pickled dict or list, read without running what is in them.
 
-A pickle is a program. This reader lets it name six things only: numpy's array, its dtype, and the
-two functions that rebuild arrays and scalars, the latter under their numpy 1 and numpy 2 names.
-It also takes no dtype's state from the file: numpy would believe its flags, and an object array
-whose dtype denies that it holds objects is a way to forge pointers.
+A pickle is a program. This reader lets it name four things only: numpy's array, its dtype, and the
+two functions that rebuild arrays and scalars, under the exact names that releases of numpy give
+them. It also takes no dtype's state from the file: numpy would believe its flags, and an object
+array whose dtype denies that it holds objects is a way to forge pointers.
 """
 
 import io
@@ -16,21 +16,24 @@ import numpy as np
 from stages.grasp.errors import GraspFormatError
 
 _RECONSTRUCT, _SCALAR = np.zeros(0).__reduce__()[0], np.float64(0).__reduce__()[0]
+# numpy 1, a few of its releases, numpy 2
+_HOMES = ("numpy.core.multiarray", "numpy.core._multiarray_umath", "numpy._core.multiarray")
 ALLOWED: dict[tuple[str, str], Any] = {
     ("numpy", "ndarray"): np.ndarray,
     ("numpy", "dtype"): np.dtype,
-    ("numpy.core.multiarray", "_reconstruct"): _RECONSTRUCT,
-    ("numpy._core.multiarray", "_reconstruct"): _RECONSTRUCT,
-    ("numpy.core.multiarray", "scalar"): _SCALAR,
-    ("numpy._core.multiarray", "scalar"): _SCALAR,
+    **{(home, "_reconstruct"): _RECONSTRUCT for home in _HOMES},
+    **{(home, "scalar"): _SCALAR for home in _HOMES},
 }
 PLAIN_KINDS = "biufcSUO"  # bool, integers, floats, complex, bytes, text, objects
-NATIVE_ORDERS = ("=", "|", np.dtype(np.int32).newbyteorder("=").str[0])
+NATIVE_ORDERS = ("=", "|", np.dtype(np.int32).str[0])
 
 
-# The Python version, since only there can one instruction (BUILD) be restricted.
-class _ArraysOnly(pickle._Unpickler):
-    dispatch: ClassVar[dict[int, Any]] = dict(pickle._Unpickler.dispatch)  # type: ignore[attr-defined]
+# The one written in Python, since only there can a single instruction (BUILD) be restricted.
+_Unpickler: Any = pickle._Unpickler  # type: ignore[attr-defined]
+
+
+class _ArraysOnly(_Unpickler):
+    dispatch: ClassVar[dict[int, Any]] = dict(_Unpickler.dispatch)
 
     def find_class(self, module: str, name: str) -> Any:
         try:
@@ -47,7 +50,7 @@ class _ArraysOnly(pickle._Unpickler):
                 raise pickle.UnpicklingError(f"the dtype {made} with the state {state}")
             self.stack.pop()
         elif type(made) is np.ndarray:
-            super().load_build()  # type: ignore[misc]
+            super().load_build()
         else:
             raise pickle.UnpicklingError(f"a state for {type(made).__name__}")
 

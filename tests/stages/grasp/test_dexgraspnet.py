@@ -55,14 +55,9 @@ def distances(
         asset = pieces_asset(file.stem, pieces, mesh.copy(), one.scale)
         m = build_grasp_model(hand, asset, PhysicsConfig())
         geoms_of = [np.flatnonzero(m.model.geom_bodyid == b) for b in m.index.tip_bodies]
+        shapes = [int(o) for o in np.flatnonzero(m.is_object)]
         pairs = [
-            [
-                (int(g), int(o))
-                for g in geoms
-                if m.hand_geoms[g]
-                for o in np.flatnonzero(m.is_object)
-            ]
-            for geoms in geoms_of
+            [(int(g), o) for g in geoms if m.hand_geoms[g] for o in shapes] for geoms in geoms_of
         ]
         for row in one.grasps.grasp_qpos[::EVERY].copy():
             move(row)

@@ -64,9 +64,7 @@ def test_a_program_is_refused_and_does_not_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.npy").write_bytes(npy(payload))
-    with pytest.raises(
-        GraspFormatError, match=r"a\.npy: content: expected .* got the name .*; do "
-    ):
+    with pytest.raises(GraspFormatError, match=r"a\.npy: content: expected .* got the name "):
         read_pickled(tmp_path / "a.npy")
     assert not (tmp_path / "mark").exists()
 
