@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from schemas.frames import quaternion_to_matrix
 from schemas.records import ObjectAsset
 from stages.envs.mujoco.protocols.trial import GraspInput
-from tests.reference import REFERENCE, read_pickled
+from stages.grasp.formats.dexgraspbench import PALM_IN_ROOT
+from stages.grasp.formats.pickled import read_pickled
+from stages.grasp.formats.shadow import SHADOW_JOINTS
+from tests.reference import REFERENCE
 
 ROOT = REFERENCE / "dexgraspbench"
-PALM_IN_ROOT = np.array([0.0, 0.0, 0.034])  # m; its qpos place a frame below the palm body
 FINGERS = ("FF", "MF", "RF", "LF")
 
 
@@ -57,6 +59,13 @@ def reference_asset(object_id: str, scale: float) -> ObjectAsset:
         for path in sorted((folder / "urdf" / "meshes").glob("convex_piece_*.obj"))
     ]
     whole = trimesh.load(folder / "mesh" / "simplified.obj", force="mesh")
+    return pieces_asset(object_id, pieces, whole, scale)
+
+
+def pieces_asset(
+    object_id: str, pieces: list[trimesh.Trimesh], whole: trimesh.Trimesh, scale: float
+) -> ObjectAsset:
+    """An asset of convex pieces that others made, scaled in place."""
     for mesh in (*pieces, whole):
         mesh.apply_scale(scale)
     return ObjectAsset(
@@ -89,9 +98,7 @@ def labels() -> list[dict[str, Any]]:
 
 def shadow_file(folder: Path) -> Path:
     """A hand file for the reference's Shadow hand, its tendons and gains those of its MJCF."""
-    joints = [f"rh_{f}J{k}" for f in FINGERS[:3] for k in (4, 3, 2, 1)]
-    joints += [f"rh_LFJ{k}" for k in (5, 4, 3, 2, 1)] + [f"rh_THJ{k}" for k in (5, 4, 3, 2, 1)]
-    zeros = [0.0] * len(joints)
+    zeros = [0.0] * len(SHADOW_JOINTS)
     links = [f"rh_{f.lower()}{link}" for f in FINGERS for link in ("proximal", "middle", "distal")]
     values = {
         "name": "shadow_right",
@@ -99,7 +106,7 @@ def shadow_file(folder: Path) -> Path:
         "model": str(ROOT / "hands" / "shadow" / "right_hand.xml"),
         "licence": "Apache-2.0",
         "root_body": "rh_palm",
-        "joint_names": joints,
+        "joint_names": list(SHADOW_JOINTS),
         "open_qpos": zeros,
         "pregrasp_qpos": zeros,
         "closed_qpos": zeros,

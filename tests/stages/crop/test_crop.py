@@ -22,7 +22,8 @@ from stages.crop import (
     crop_pixels,
 )
 from stages.crop.sampling import farthest_points, inliers, random_points, voxel_points
-from tests.reference import REFERENCE, read_pickled
+from stages.grasp.formats.pickled import read_pickled
+from tests.reference import REFERENCE
 
 ROOT = Path(__file__).parents[3]
 K = Intrinsics(fx=50.0, fy=60.0, cx=16.5, cy=11.5, width=32, height=24)
