@@ -15,6 +15,7 @@ COMMANDS = {
     "verify": "Check every marker, checksum, schema, frame and unit in OUT.",
     "view": "Look at a cloud, its grasps or its labels.",
     "crop": "Cut a cloud from a depth image with the dataset's crop.",
+    "label": "Label grasps that someone else published.",
     "doctor": "Say what this machine lacks, with the fix.",
 }
 """Name -> one line for `--help`, kept here so that help imports no command."""
@@ -27,7 +28,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        if cmd_name == "run":
+        if cmd_name in ("run", "label"):
             one_thread()
         return getattr(import_module(f"pipeline.cli.{cmd_name}"), cmd_name)
 

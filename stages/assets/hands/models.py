@@ -30,7 +30,18 @@ def _menagerie_root() -> Path:
     return Path(root)
 
 
+def _dexgraspbench_hands() -> Path:
+    root = os.environ.get("DEXGRASPBENCH_HANDS")
+    if not root:
+        raise HandNotFoundError(
+            "dexgraspbench:// needs DEXGRASPBENCH_HANDS, the folder assets/hand of a DexGraspBench "
+            "checkout; it is not set"
+        )
+    return Path(root)
+
+
 SCHEMES: dict[str, Callable[[], Path]] = {
+    "dexgraspbench": _dexgraspbench_hands,
     "mani_skill": _mani_skill_root,
     "menagerie": _menagerie_root,
 }

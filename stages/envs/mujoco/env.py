@@ -1,6 +1,10 @@
 """MjEnv: scores grasp poses in MuJoCo on the CPU. `evaluate` only."""
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NoReturn
+
+import numpy as np
 
 from schemas.records import GraspSet, ObjectAsset
 from stages.envs.base import BaseEnv, Evaluation
@@ -34,29 +38,57 @@ class MjEnv(BaseEnv):
         seed: int = 0,
     ) -> Evaluation:
         """Score every grasp: N rows in, N rows out, equal for any number of workers."""
-        self._check(grasps, asset, protocol)
-        rows = [
-            GraspInput(
-                grasp_index=int(grasps.grasp_index[i]),
-                object_pose=grasps.object_pose,
-                pregrasp_qpos=grasps.pregrasp_qpos[i],
-                grasp_qpos=grasps.grasp_qpos[i],
-                squeeze_qpos=grasps.squeeze_qpos[i],
-                seed=seed,
-            )
-            for i in range(len(grasps))
-        ]
+        return self.evaluate_all(
+            [(grasps, asset)], protocol, rollouts=rollouts, scene_id=scene_id, seed=seed
+        )[0]
+
+    def evaluate_all(
+        self,
+        pairs: Sequence[tuple[GraspSet, ObjectAsset]],
+        protocol: str,
+        *,
+        rollouts: bool = False,
+        scene_id: str = "",
+        seed: int = 0,
+    ) -> list[Evaluation]:
+        """`evaluate` of several objects in one go, so that no worker waits for the slowest."""
+        tasks: list[tuple[GraspInput, Job]] = []
+        for grasps, asset in pairs:
+            self._check(grasps, asset, protocol)
+            job = Job(asset=asset, protocol=protocol, rollouts=rollouts, scene_id=scene_id)
+            tasks += [
+                (
+                    GraspInput(
+                        grasp_index=int(grasps.grasp_index[i]),
+                        object_pose=grasps.object_pose,
+                        pregrasp_qpos=grasps.pregrasp_qpos[i],
+                        grasp_qpos=grasps.grasp_qpos[i],
+                        squeeze_qpos=grasps.squeeze_qpos[i],
+                        seed=seed,
+                    ),
+                    job,
+                )
+                for i in range(len(grasps))
+            ]
         if self.config.workers == 0:
-            self._local = self._local or Evaluator(self.config)
+            local = self._local = self._local or Evaluator(self.config)
             results = [
-                self._local.evaluate(row, asset, protocol, rollouts=rollouts, scene_id=scene_id)
-                for row in rows
+                local.evaluate(row, job.asset, protocol, rollouts=rollouts, scene_id=scene_id)
+                for row, job in tasks
             ]
         else:
             self._pool = self._pool or WorkerPool(self.config)
-            job = Job(asset=asset, protocol=protocol, rollouts=rollouts, scene_id=scene_id)
-            results = self._pool.map(rows, job)
-        return Evaluation(protocol=protocol, engine=ENGINE, results=tuple(results))
+            results = self._pool.map(tasks)
+        ends = np.cumsum([0, *(len(grasps) for grasps, _ in pairs)])
+        return [
+            Evaluation(protocol=protocol, engine=ENGINE, results=tuple(results[a:b]))
+            for a, b in pairwise(ends.tolist())
+        ]
+
+    @property
+    def busy_s(self) -> float:
+        """Seconds that the workers have spent on grasps so far; 0 without workers."""
+        return self._pool.busy_s if self._pool else 0.0
 
     def close(self) -> None:
         if self._pool is not None:

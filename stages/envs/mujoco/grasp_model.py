@@ -54,11 +54,9 @@ class GraspModel:
             root = data.qpos[index.root_qpos : index.root_qpos + 7]
         return np.concatenate([root, self.data.qpos[self.index.joint_qpos]])
 
-    def carrier_pose(self) -> Float:
-        """(7,) current pose of the body that a lift moves, world."""
-        return np.concatenate(
-            [self.data.xpos[self.index.carrier], self.data.xquat[self.index.carrier]]
-        )
+    def body_pose(self, body: int) -> Float:
+        """(7,) pose of a body, world, as of the last forward kinematics."""
+        return np.concatenate([self.data.xpos[body], self.data.xquat[body]])
 
     def steps(self, seconds: float) -> int:
         return max(1, round(seconds / self.physics.timestep))

@@ -1,8 +1,9 @@
 """A pool of spawned worker processes that survives the death of any of them.
 
 Spawn, never fork: MuJoCo is not thread-safe and a forked CUDA parent deadlocks. A task that kills
-its worker, or outlives its time, is coded; the worker is replaced and the rest goes on. Results
-come back in the order of the tasks, so they do not depend on the number of workers.
+its worker, or outlives its time, is coded; the worker is replaced and the rest goes on. A worker
+stays with one job while it can, since each job is a model to compile, and helps with another when
+its own runs out. Results come back in the order of the tasks, so they depend on none of this.
 """
 
 import contextlib
@@ -58,13 +59,14 @@ def _work(connection: Connection, config: MjEnvConfig) -> None:
             job = message
             continue
         assert job is not None
+        start = time.monotonic()
         try:
             result: GraspResult | Exception = evaluator.evaluate(
                 message, job.asset, job.protocol, rollouts=job.rollouts, scene_id=job.scene_id
             )
         except Exception as error:  # handed to the parent, which raises it there
             result = error
-        connection.send(result)
+        connection.send((result, time.monotonic() - start))
 
 
 class WorkerPool:
@@ -74,17 +76,20 @@ class WorkerPool:
         self._config = config
         self._context = multiprocessing.get_context("spawn")
         self._workers: list[_Worker] = []
+        self.busy_s = 0.0  # s that the workers spent on tasks, model compilation included
 
-    def map(self, rows: Sequence[GraspInput], job: Job) -> list[GraspResult]:
-        """One result per row, in order; a dead worker's row is coded "crashed"."""
-        results: list[GraspResult | None] = [None] * len(rows)
-        waiting = list(range(len(rows)))[::-1]
-        while len(self._workers) < min(self._config.workers, len(rows)):
+    def map(self, tasks: Sequence[tuple[GraspInput, Job]]) -> list[GraspResult]:
+        """One result per task, in order; a dead worker's task is coded "crashed"."""
+        results: list[GraspResult | None] = [None] * len(tasks)
+        waiting: dict[int, list[int]] = {}  # by job, its tasks from last to first
+        for task in reversed(range(len(tasks))):
+            waiting.setdefault(id(tasks[task][1]), []).append(task)
+        while len(self._workers) < min(self._config.workers, len(tasks)):
             self._workers.append(self._start())
         while any(result is None for result in results):
             for slot, worker in enumerate(self._workers):
                 if worker.task is None and waiting:
-                    self._give(slot, waiting.pop(), rows, job)
+                    self._give(slot, self._next(worker, waiting), tasks)
             for slot, worker in enumerate(self._workers):
                 if worker.task is not None and time.monotonic() > worker.kill_at:
                     results[worker.task] = GraspResult(
@@ -97,7 +102,7 @@ class WorkerPool:
                 worker = self._workers[slot]
                 assert worker.task is not None
                 try:
-                    answer = worker.connection.recv()
+                    answer, seconds = worker.connection.recv()
                 except (EOFError, OSError):
                     worker.process.join(5)
                     results[worker.task] = GraspResult(
@@ -109,6 +114,7 @@ class WorkerPool:
                 if isinstance(answer, Exception):
                     self.close()
                     raise answer
+                self.busy_s += seconds
                 results[worker.task] = answer
                 worker.task = None
         return [result for result in results if result is not None]
@@ -130,8 +136,21 @@ class WorkerPool:
         theirs.close()  # so that the death of the worker ends our end of the pipe
         return _Worker(process=process, connection=ours)
 
-    def _give(self, slot: int, task: int, rows: Sequence[GraspInput], job: Job) -> None:
-        worker = self._workers[slot]
+    def _next(self, worker: _Worker, waiting: dict[int, list[int]]) -> int:
+        """Of the worker's own job, else of one that nobody works on, else of the longest."""
+        job = id(worker.job)
+        if job not in waiting:
+            taken = {id(other.job) for other in self._workers if other.task is not None}
+            # reversed: jobs were met from last to first
+            free = [key for key in reversed(waiting) if key not in taken]
+            job = free[0] if free else max(waiting, key=lambda key: len(waiting[key]))
+        task = waiting[job].pop()
+        if not waiting[job]:
+            del waiting[job]
+        return task
+
+    def _give(self, slot: int, task: int, tasks: Sequence[tuple[GraspInput, Job]]) -> None:
+        worker, (row, job) = self._workers[slot], tasks[task]
         allowance = self._config.timeout_s * KILL_FACTOR
         if worker.job is not job:
             allowance += START_ALLOWANCE_S
@@ -140,7 +159,7 @@ class WorkerPool:
             if worker.job is not job:
                 worker.connection.send(job)
                 worker.job = job
-            worker.connection.send(rows[task])
+            worker.connection.send(row)
         except (BrokenPipeError, OSError):
             return  # it died; the read of its answer finds that and codes the row
 

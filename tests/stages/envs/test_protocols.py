@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from schemas.records import GraspSet, ObjectAsset
 from stages.envs.base import GraspResult, build_env
-from stages.envs.config import EnvConfig, FcConfig, MjEnvConfig, PhysicsConfig
+from stages.envs.config import EnvConfig, FcConfig, MjEnvConfig, PhysicsConfig, TabletopConfig
 from stages.envs.mujoco.evaluator import Evaluator
 from stages.envs.mujoco.protocols.fc import hold_against
 from stages.envs.mujoco.protocols.trial import GraspInput, Trial
@@ -128,6 +128,25 @@ def test_coulomb_limit_of_a_two_pad_grip(
         assert not hold_against(trial, 0.9 * limit * np.array(axis, float), config, origin).failed
         trial.restore(start)
         assert hold_against(trial, 1.1 * limit * np.array(axis, float), config, origin).failed
+
+
+def test_a_lift_needs_the_grip_that_newton_asks_for(
+    box: ObjectAsset, make_row: MakeRow, make_grasps: MakeGrasps
+) -> None:
+    """Slips iff 2 mu N < m (g + a), a the peak of the minimum-jerk rise, 5.77 h / T^2."""
+    config = TabletopConfig()
+    peak = 10 / np.sqrt(3) * config.lift_height / config.lift_time**2
+    limit = 0.1 * (config.gravity + peak) / (2 * 0.6)
+    rows = []
+    for share in (0.9, 1.1, 8.0):
+        row = make_row(0.03)
+        row[2, 7:] = 0.02 - share * limit / 1000  # kp is 1000 N/m
+        rows.append(row)
+    weak, enough, strong = score(make_grasps(rows), box, "tabletop")
+    assert weak.outcome == "slipped"
+    assert enough.outcome == strong.outcome == "ok"
+    assert strong.translation < 1e-3
+    assert strong.final_object_pose[2] == pytest.approx(0.23, abs=1e-3)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -12,7 +12,7 @@ from stages.assets.hands.spec import HandSpec
 from stages.grasp.formats import ImportedGrasps
 from stages.grasp.formats.record import new_grasp_set
 from stages.grasp.formats.shadow import SHADOW_JOINTS
-from tests.dexgraspbench import shadow_file
+from tests.dexgraspbench import HAND
 
 QPOS = ("pregrasp_qpos", "grasp_qpos", "squeeze_qpos")
 
@@ -23,7 +23,7 @@ def shadow(folder: Path) -> HandSpec:
     model.write_text('<mujoco><worldbody><body name="rh_palm"/></worldbody></mujoco>')
     joints = len(SHADOW_JOINTS)
     return replace(
-        load_hand(shadow_file(folder)),
+        load_hand(HAND),
         model=str(model),
         open_qpos=(0.1,) * joints,
         squeeze_delta=tuple(np.linspace(0, 0.2, joints).tolist()),

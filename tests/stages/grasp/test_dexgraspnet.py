@@ -7,18 +7,18 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
-import trimesh
 from numpy.typing import NDArray
 
 from schemas.frames import quaternion_to_matrix
 from stages.assets.hands.load import load_hand
 from stages.assets.hands.spec import HandSpec
+from stages.assets.published import published_asset
 from stages.envs.config import PhysicsConfig
 from stages.envs.mujoco.grasp_model import build_grasp_model
 from stages.envs.mujoco.hand_model import set_hand_qpos
 from stages.grasp.formats import ImportedGrasps, read_grasps, write_grasps
 from stages.grasp.formats.dexgraspnet import OPPOSITE
-from tests.dexgraspbench import pieces_asset, shadow_file
+from tests.dexgraspbench import HAND
 from tests.reference import REFERENCE
 from tests.stages.grasp.formats_data import assert_same
 
@@ -36,23 +36,19 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def hand(tmp_path_factory: pytest.TempPathFactory) -> HandSpec:
+def hand() -> HandSpec:
     """The reference's copy of the menagerie's Shadow hand, which starts at the palm."""
-    return load_hand(shadow_file(tmp_path_factory.mktemp("hand")))
+    return load_hand(HAND)
 
 
 def distances(
     hand: HandSpec, file: Path, sets: list[ImportedGrasps], move: Callable[[Float], None]
 ) -> tuple[Float, Float]:
     """(G, 5) m of each fingertip to the object, negative inside, and (G,) m deepest penetration."""
-    mesh = trimesh.load(
-        ROOT / "meshdata" / file.stem / "decomposed.obj", force="mesh", process=False
-    )
     tips: list[list[float]] = []
     depths: list[float] = []
     for one in sets:
-        pieces = list(mesh.split(only_watertight=False))
-        asset = pieces_asset(file.stem, pieces, mesh.copy(), one.scale)
+        asset = published_asset(ROOT / "meshdata", file.stem, one.scale)
         m = build_grasp_model(hand, asset, PhysicsConfig())
         geoms_of = [np.flatnonzero(m.model.geom_bodyid == b) for b in m.index.tip_bodies]
         shapes = [int(o) for o in np.flatnonzero(m.is_object)]

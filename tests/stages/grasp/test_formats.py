@@ -319,7 +319,7 @@ def test_what_a_format_cannot_hold_is_refused(tmp_path: Path) -> None:
         read_grasps(tmp_path / "a.h5", "grasp", PANDA)
     with pytest.raises(ValueError, match="one a grasp"):
         replace(jaw, success=np.ones(3, bool))
-    assert sorted(p.suffix for p in tmp_path.iterdir()) == [".xml", ".yaml"]
+    assert sorted(p.suffix for p in tmp_path.iterdir()) == [".xml"]
 
 
 def test_the_jaw_of_a_format_is_the_panda() -> None:

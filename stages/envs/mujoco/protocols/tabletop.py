@@ -30,11 +30,12 @@ def run_tabletop(trial: Trial, config: TabletopConfig) -> GraspResult:
     lift, hold = grasp.steps(config.lift_time), grasp.steps(config.hold_time)
     slip = turn = 0.0
     outcome = OK
-    for done in range(0, lift + hold, 5):
-        n = min(5, lift + hold - done)
-        raise_to(config.lift_height * _minimum_jerk(min(1.0, (done + n) / lift)))
-        trial.step(n)
-        if (done + n) % config.check_every and done + n < lift + hold:
+    for done in range(1, lift + hold + 1):
+        # A new target every step: a hand that jumps shakes the object out of a sound grip.
+        if done <= lift:
+            raise_to(config.lift_height * _minimum_jerk(done / lift))
+        trial.step(1)
+        if done % config.check_every and done < lift + hold:
             continue
         now = _object_in_hand(trial)
         slip = max(slip, float(np.linalg.norm(now[:3] - start[:3])))
@@ -63,8 +64,11 @@ def run_tabletop(trial: Trial, config: TabletopConfig) -> GraspResult:
 
 def _object_in_hand(trial: Trial) -> Float:
     """(7,) pose of the object in the frame of the body that is lifted."""
-    T_world_hand = pose_to_matrix(trial.grasp.carrier_pose())
-    T_world_object = pose_to_matrix(trial.grasp.object_pose())
+    index, object_body = trial.grasp.index, trial.grasp.object_body
+    # Both from the last kinematics: a step moves qpos on without it.
+    T_world_hand, T_world_object = (
+        pose_to_matrix(trial.grasp.body_pose(body)) for body in (index.carrier, object_body)
+    )
     return matrix_to_pose(invert(T_world_hand) @ T_world_object)
 
 
@@ -84,7 +88,7 @@ def _lift(trial: Trial, height: float) -> Callable[[float], None]:
 
         return move_mocap
 
-    here, pose = grasp.hand_qpos(), grasp.carrier_pose()
+    here, pose = grasp.hand_qpos(), grasp.body_pose(grasp.index.carrier)
     heights = np.linspace(0.0, height, WAYPOINTS)
     path = [here]
     for rise in heights[1:]:
