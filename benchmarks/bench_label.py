@@ -1,6 +1,6 @@
 """Label DexGraspBench's 200 reference grasps: verdicts against theirs, and speed.
 
-    python benchmarks/bench_label.py [--protocol fc] [--every N] [--full] [--workers 2]
+    python -m benchmarks.bench_label [--protocol fc] [--every N] [--full] [--workers 2]
 
 Needs the reference folder (SHARED_REFERENCE_DIR). Prints agreement, grasps per second, steps per
 grasp, microseconds per step, and the share of the time inside mj_step; with --workers the share of

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,7 +124,7 @@ class BaseEnv(ABC):
     def close(self) -> None:
         """Free processes and devices; calling it twice is allowed."""
 
-    def __enter__(self) -> "BaseEnv":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -39,13 +39,7 @@ def grasp_metrics(grasp: GraspModel, config: MetricsConfig) -> dict[str, Any]:
     touching = count_contacts(grasp)
     a, b = data.contact.geom.reshape(-1, 2).T
     itself = data.contact.dist[grasp.hand_geoms[a] & grasp.hand_geoms[b]]
-    margin = max(config.contact_margin, config.analytic_threshold)
-    model.geom_margin[grasp.object_geoms] = model.geom_gap[grasp.object_geoms] = margin
-    try:
-        mujoco.mj_collision(model, data)
-    finally:
-        model.geom_margin[grasp.object_geoms] = model.geom_gap[grasp.object_geoms] = 0.0
-    bodies, distances, points, normals = _contacts_with_object(grasp)
+    bodies, distances, _, _ = _contacts_within(grasp, config.contact_margin)
     fingers = np.full(len(grasp.hand.finger_prefixes), config.contact_margin)
     of_finger = grasp.index.finger_of_body[bodies]
     on_finger = of_finger >= 0
@@ -53,11 +47,10 @@ def grasp_metrics(grasp: GraspModel, config: MetricsConfig) -> dict[str, Any]:
     near = (np.abs(distances) < config.contact_threshold) & grasp.is_contact_body[bodies]
     quality = GraspQuality()
     if config.analytic:
-        used = np.abs(distances) < config.analytic_threshold
-        used &= (grasp.is_tip_body if config.tips_only else grasp.is_contact_body)[bodies]
+        used = grasp.is_tip_body if config.tips_only else grasp.is_contact_body
         sliding, torsion = np.asarray(grasp.physics.friction[:2]) * config.friction_share
         quality = grasp_quality(
-            *_one_contact_a_body(bodies[used], points[used], normals[used]), sliding, torsion
+            *_one_contact_a_body(grasp, used, config.analytic_threshold), sliding, torsion
         )
     return {
         "contacts_grasp": touching,
@@ -85,10 +78,26 @@ def _contacts_with_object(grasp: GraspModel) -> tuple[NDArray[np.int64], Float, 
     return bodies, contact.dist[mine], contact.pos.reshape(-1, 3)[mine], normals[mine]
 
 
+def _contacts_within(
+    grasp: GraspModel, margin: float
+) -> tuple[NDArray[np.int64], Float, Float, Float]:
+    """`_contacts_with_object` up to `margin` m apart, at the present kinematics."""
+    model = grasp.model
+    model.geom_margin[grasp.object_geoms] = model.geom_gap[grasp.object_geoms] = margin
+    try:
+        mujoco.mj_collision(model, grasp.data)
+        return _contacts_with_object(grasp)
+    finally:
+        model.geom_margin[grasp.object_geoms] = model.geom_gap[grasp.object_geoms] = 0.0
+
+
 def _one_contact_a_body(
-    bodies: NDArray[np.int64], points: Float, normals: Float
+    grasp: GraspModel, wanted: NDArray[np.bool_], margin: float
 ) -> tuple[Float, Float]:
-    """Mean point and mean unit normal of each body's contacts, (B, 3) each."""
+    """Mean point and mean unit normal of each `wanted` (nbody,) body's contacts, (B, 3) each."""
+    bodies, distances, points, normals = _contacts_within(grasp, margin)
+    used = wanted[bodies] & (np.abs(distances) < margin)
+    bodies, points, normals = bodies[used], points[used], normals[used]
     names, which = np.unique(bodies, return_inverse=True)
     count = np.bincount(which, minlength=len(names))[:, None]
     means = [np.zeros((len(names), 3)) for _ in range(2)]

@@ -83,15 +83,17 @@ def test_the_documented_command_labels_all_200_as_theirs(tmp_path: Path) -> None
     for name in ("qp", "qp_dfc", "tdg", "dfc"):
         mine, reference = both(name, f"{name}_metric")
         errors[name] = np.abs(mine - reference)
-    # share of the grasps within the tolerance; their TDG draws 1000 directions at random
-    for name, tolerance, share in (
-        ("qp", 1e-3, 0.94),
-        ("qp_dfc", 1e-3, 0.94),
-        ("q1", 1e-3, 0.94),
-        ("dfc", 1e-2, 0.94),
-        ("tdg", 0.04, 1.0),
+    # Tolerances that 90 % and 98 % of the grasps keep; TDG's is all its own, since theirs draws
+    # 1000 directions at random.
+    for name, most, nearly_all in (
+        ("qp", 1e-3, 1e-2),
+        ("qp_dfc", 1e-3, 1e-2),
+        ("q1", 1e-3, 1e-2),
+        ("dfc", 1e-2, 3e-2),
+        ("tdg", 3e-2, 4e-2),
     ):
-        assert (errors[name] <= tolerance).mean() >= share, (name, np.sort(errors[name])[-20:])
+        assert (errors[name] <= most).mean() >= 0.9, (name, np.sort(errors[name])[-20:])
+        assert (errors[name] <= nearly_all).mean() >= 0.98, (name, np.sort(errors[name])[-20:])
 
 
 def test_deciding_holds_early_changes_no_label() -> None:
