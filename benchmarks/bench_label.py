@@ -111,8 +111,8 @@ def main(protocol: str, every: int, workers: int, full: bool, no_metrics: bool) 
         click.echo("every hold to its end, one core")
         whole = replace(
             config,
-            fc=FcConfig(settled_factor=0.0),
-            dexgraspbench=DexGraspBenchConfig(settled_factor=0.0),
+            fc=FcConfig(settled_move=0.0),
+            dexgraspbench=DexGraspBenchConfig(settled_move=0.0),
         )
         longer = on_one_core(whole, protocol, references, assets)
         same = sum(

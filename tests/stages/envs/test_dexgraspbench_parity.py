@@ -99,7 +99,7 @@ def test_the_documented_command_labels_all_200_as_theirs(tmp_path: Path) -> None
 def test_deciding_holds_early_changes_no_label() -> None:
     """Failures and successes alike; all 200 in benchmarks/bench_label.py --full."""
     full = evaluate(
-        "dexgraspbench", slice(3, None, 8), dexgraspbench=DexGraspBenchConfig(settled_factor=0.0)
+        "dexgraspbench", slice(3, None, 8), dexgraspbench=DexGraspBenchConfig(settled_move=0.0)
     )
     early = evaluate("dexgraspbench", slice(3, None, 8))
     assert {result.success for _, result in full} == {True, False}

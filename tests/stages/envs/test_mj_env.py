@@ -44,7 +44,7 @@ def test_pool_of_any_size_equals_the_calling_process(grasps: GraspSet, box: Obje
 def test_a_dead_worker_costs_one_row(box: ObjectAsset, grasps: GraspSet) -> None:
     # Long holds, so that the worker is surely busy when it is killed.
     config = MjEnvConfig(
-        hand="panda_gripper", workers=1, fc=FcConfig(hold_time=60.0, settled_factor=0.0)
+        hand="panda_gripper", workers=1, fc=FcConfig(hold_time=60.0, settled_move=0.0)
     )
     with MjEnv(config) as env:
         assert isinstance(env, MjEnv)

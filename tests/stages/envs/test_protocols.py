@@ -111,7 +111,7 @@ def test_coulomb_limit_of_a_two_pad_grip(
         squeeze_qpos=squeeze,
     )
     trial = Trial(grasp=grasp, row=row, deadline=np.inf)
-    config = FcConfig(hold_time=1.0, settled_factor=0.0)
+    config = FcConfig(hold_time=1.0, settled_move=0.0)
     assert trial.close_hand(config.closing).outcome == ""
     wrench = np.zeros(6)
     normal = 0.0
@@ -186,7 +186,7 @@ def test_early_decision_agrees_with_the_full_hold(
         rows.append(row)
     grasps = make_grasps(rows)
     early = score(grasps, box, "fc", fc=FcConfig())
-    full = score(grasps, box, "fc", fc=FcConfig(settled_factor=0.0))
+    full = score(grasps, box, "fc", fc=FcConfig(settled_move=0.0))
     assert {r.outcome for r in full} > {"ok"}  # both kinds occur
     for a, b in zip(early, full, strict=True):
         assert a.outcome == b.outcome

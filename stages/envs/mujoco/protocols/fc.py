@@ -85,7 +85,7 @@ def hold_against(trial: Trial, force: Float, config: HoldConfig, origin: Float) 
                 failed = "translation"
             elif now[1] > config.angle_thre:
                 failed = "rotation"
-        if config.settled_factor > 0 and _settled(trial, n, total - done, before, now, config):
+        if _settled(trial, n, total - done, before, now, config):
             break
         before = now
     data.xfrc_applied[grasp.object_body, :3] = 0.0
@@ -105,19 +105,21 @@ def _settled(
     now: tuple[float, float],
     config: HoldConfig,
 ) -> bool:
-    """Whether `settled_factor` times the present speed still cannot reach a threshold in time.
+    """Whether the object's present speed is too low for anything to come of it in the time left.
 
     `before` and `now` are the motion (m, rad) `n` steps ago and now; `left` steps remain.
     """
     grasp = trial.grasp
     velocity = grasp.data.qvel[grasp.object_dof : grasp.object_dof + 6]
-    window = n * grasp.physics.timestep
-    remaining = left * grasp.physics.timestep * config.settled_factor
+    window, remaining = n * grasp.physics.timestep, left * grasp.physics.timestep
     # The larger of the speed now and over the last window: neither a rest between two slips nor a
     # swing about its turning point passes for a halt.
     speed = max(float(np.linalg.norm(velocity[:3])), abs(now[0] - before[0]) / window)
     spin = max(float(np.linalg.norm(velocity[3:])), abs(now[1] - before[1]) / window)
+    move, turn = speed * remaining, spin * remaining
     return (
-        now[0] + speed * remaining < config.trans_thre
-        and now[1] + spin * remaining < config.angle_thre
+        move < config.settled_move
+        and turn < config.settled_turn
+        and now[0] + move < config.trans_thre
+        and now[1] + turn < config.angle_thre
     )
