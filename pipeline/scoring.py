@@ -4,9 +4,10 @@ Labels of each object and scale are kept beside the table, under a content key, 
 written; a run that was killed goes on from there.
 """
 
+import hashlib
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -135,17 +136,14 @@ def _batches(groups: Sequence[Group]) -> Iterator[list[Group]]:
 
 
 def _key(group: Group, asset: ObjectAsset, hash_: str, config: Any) -> str:
-    import hashlib
-    from dataclasses import asdict
-
-    import mujoco  # pyright: ignore[reportMissingImports]
+    from stages.envs.mujoco.evaluator import ENGINE
 
     content = hashlib.sha256()
     for name, array in sorted(encode(group.grasps).items()):
         content.update(name.encode() + np.ascontiguousarray(array).tobytes())
     return digest(
         [content.hexdigest(), asset.sha256, asset.scale, hash_, asdict(config.confidence),
-         mujoco.__version__]
+         ENGINE]
     )  # fmt: skip
 
 

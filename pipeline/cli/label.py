@@ -7,14 +7,15 @@ from pathlib import Path
 import click
 
 from pipeline.errors import UserError
-
-NAMES = ("acronym", "dexgraspbench", "dexgraspnet", "graspgen")
-PROTOCOLS = ("fc", "tabletop", "dexgraspbench")
+from stages.envs.config import PROTOCOLS
+from stages.grasp.formats import FORMATS
 
 
 @click.command()
 @click.argument("grasps", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--format", "format_", required=True, type=click.Choice(NAMES), help="Of GRASPS.")
+@click.option(
+    "--format", "format_", required=True, type=click.Choice(sorted(FORMATS)), help="Of GRASPS."
+)
 @click.option("--hand", required=True, help="A name in configs/hands, or a hand file.")
 @click.option(
     "--objects",
@@ -48,7 +49,6 @@ def label(
     from stages.envs.config import ConfidenceConfig
     from stages.envs.errors import EnvConfigError
     from stages.grasp.errors import GraspFormatError
-    from stages.grasp.formats import FORMATS
     from stages.label.config import LabelConfig
 
     parts = out.with_name(f"{out.name}.parts")
