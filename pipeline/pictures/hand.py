@@ -15,7 +15,8 @@ class HandSurface:
 
     def __init__(self, name: str, joint_names: tuple[str, ...], digest: str) -> None:
         from stages.assets.hands.load import hand_digest, load_hand
-        from stages.envs.mujoco.hand_model import hand_index, hand_mjspec
+        from stages.envs.mujoco.hand_index import hand_index
+        from stages.envs.mujoco.hand_model import hand_mjspec
 
         # Compiled bindings without types: an `import` would be an error to the type checker.
         self.mujoco: Any = importlib.import_module("mujoco")
@@ -28,7 +29,7 @@ class HandSurface:
 
     def paint(self, qpos: Float, count: int = 60000) -> Paint:
         """`qpos` (7 + J,) in any frame -> points of the hand in that frame."""
-        from stages.envs.mujoco.hand_model import set_hand_qpos
+        from stages.envs.mujoco.hand_index import set_hand_qpos
 
         ordered = np.concatenate([qpos[:7], qpos[7:][self.order]])
         set_hand_qpos(self.data, self.index, ordered)

@@ -12,7 +12,8 @@ from stages.assets.hands.errors import HandError
 from stages.assets.hands.load import load_hand
 from stages.assets.hands.models import resolve_model
 from stages.assets.hands.spec import HandSpec
-from stages.envs.mujoco.hand_model import drive_hand, hand_index, hand_mjspec, set_hand_qpos
+from stages.envs.mujoco.hand_index import drive_hand, hand_index, set_hand_qpos
+from stages.envs.mujoco.hand_model import hand_mjspec
 
 HANDS = ("allegro_right", "panda_gripper")
 
