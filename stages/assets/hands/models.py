@@ -58,6 +58,22 @@ def resolve_model(uri: str) -> Path:
     return path.resolve()
 
 
+def model_is_here(uri: str) -> bool:
+    """Whether the model file of `uri` is on this machine; nothing is downloaded to find out."""
+    scheme, _, rest = uri.partition("://")
+    package = "mujoco_menagerie"
+    if scheme == "menagerie" and not os.environ.get("MENAGERIE_ROOT"):
+        if importlib.util.find_spec(package) is None:
+            return False
+        menagerie = importlib.import_module(package)
+        return bool(menagerie.Cache().is_cached(menagerie.get(rest.partition("/")[0])))
+    try:
+        resolve_model(uri)
+    except HandNotFoundError:
+        return False
+    return True
+
+
 def find_mesh(model: Path, name: str) -> Path | None:
     """The file that a URDF calls `name`: a path from its folder, `file://` or `package://`."""
     if not name.startswith("package://"):

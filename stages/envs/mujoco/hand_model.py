@@ -87,11 +87,20 @@ def _keep_subtree(spec: HandSpec, model: mujoco.MjSpec) -> mujoco.MjSpec:
     kept = mujoco.MjSpec()
     kept.option.cone, kept.option.impratio = model.option.cone, model.option.impratio
     kept.option.integrator = model.option.integrator
-    moved = kept.worldbody.add_frame().attach_body(root, "", "")
-    moved.pos, moved.quat = np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0])
-    # A copy compiles without the warning that names without a prefix may not be saved, which
-    # nobody does.
-    return kept.copy()
+    # MuJoCo warns that names without a prefix may not be saved to XML, which nobody does here; a
+    # copy compiles without that warning.
+    warn = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(_ignore)
+    try:
+        moved = kept.worldbody.add_frame().attach_body(root, "", "")
+        moved.pos, moved.quat = np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0])
+        return kept.copy()
+    finally:
+        mujoco.set_mju_user_warning(warn)
+
+
+def _ignore(message: str) -> None:
+    del message
 
 
 def _check_names(spec: HandSpec, model: mujoco.MjSpec) -> None:
