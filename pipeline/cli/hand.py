@@ -8,7 +8,7 @@ import click
 from pipeline.errors import UserError
 
 if TYPE_CHECKING:
-    from stages.envs.mujoco.hand_lint import JointRow
+    from stages.envs.mujoco.hand_report import JointRow
 
 
 @click.group()

@@ -43,7 +43,7 @@ def hand_sheet(file: str, spec: Any, digest: str) -> Image:
     images: list[Image] = []
     for paint in (opened, closed, named):
         camera, T = around(paint, direction, (SIDE, SIDE))
-        images.append(draw(paint, camera, T))
+        images.append(draw(paint, camera, T, radius=2))
     titles = [
         f"{spec.name}\nopen", f"{spec.name}\nclosed",
         "pregrasp: contact bodies green, tips orange\ngrasp frame: x red, y green, z blue",

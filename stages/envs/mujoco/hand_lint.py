@@ -1,7 +1,6 @@
 """What is wrong with a hand file, said before a thousand grasps fail because of it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import mujoco
 import numpy as np
@@ -20,56 +19,13 @@ from stages.envs.mujoco.hand_index import (
     set_hand_qpos,
 )
 from stages.envs.mujoco.hand_model import hand_mjspec
+from stages.envs.mujoco.hand_report import ERROR, WARNING, Finding, HandReport, joint_rows
 
 Float = NDArray[np.float64]
 
-ERROR, WARNING = "error", "warning"
 LIGHTEST, HEAVIEST = 0.05, 5.0  # kg, of a hand; heavier is an arm, lighter a unit gone wrong
 WIDTH_TOLERANCE = 0.1  # 1, of opening_width
 SETTLE_TIME, SETTLE_ERROR, SETTLE_SPEED = 1.0, 0.05, 0.05  # s; rad or m; rad/s or m/s
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
-    """One thing that is wrong (error) or likely so (warning)."""
-
-    level: str
-    what: str
-    expected: str
-    got: str
-    fix: str
-
-    def __str__(self) -> str:
-        return f"{self.what}: expected {self.expected}, got {self.got}; {self.fix}"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JointRow:
-    """One joint of the compiled hand; rad, Nm/rad and Nm, or m, N/m and N."""
-
-    name: str
-    range: tuple[float, float]
-    open: float
-    pregrasp: float
-    closed: float
-    kp: float  # of its actuator, with those of a tendon or a coupling; NaN without one
-    force_limit: float  # infinity where there is none
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HandReport:
-    """All findings, and what the hand is once compiled."""
-
-    findings: tuple[Finding, ...]
-    joints: tuple[JointRow, ...] = ()
-    mass: float = np.nan  # kg, of the hand; without the arm of a rig
-    bodies: int = 0
-    actuators: int = 0
-
-    @property
-    def sound(self) -> bool:
-        """No errors; warnings are allowed."""
-        return all(finding.level != ERROR for finding in self.findings)
 
 
 def lint_hand(spec: HandSpec) -> HandReport:
@@ -97,7 +53,7 @@ def lint_hand(spec: HandSpec) -> HandReport:
     )
     return HandReport(
         findings=findings,
-        joints=tuple(_joint_rows(spec, model, index)),
+        joints=tuple(joint_rows(spec, model, index)),
         mass=mass,
         bodies=len(index.bodies),
         actuators=len(index.actuators),
@@ -249,28 +205,6 @@ def _settling(
             got=f"{off:.3g} rad or m off at {speed:.3g} rad/s or m/s",
             fix="less kp, more damping or armature; or bodies that overlap and push",
         )  # fmt: skip
-
-
-def _joint_rows(spec: HandSpec, model: mujoco.MjModel, index: HandIndex) -> Iterator[JointRow]:
-    for i, name in enumerate(spec.joint_names):
-        low, high = model.jnt_range[index.joint_ids[i]]
-        if not model.jnt_limited[index.joint_ids[i]]:
-            low, high = -np.inf, np.inf
-        mine = np.flatnonzero(index.transmission[:, i])
-        if not len(mine):
-            group = index.transmission[:, index.coupled == index.coupled[i]]
-            mine = np.flatnonzero(group.any(axis=1))
-        actuator = int(index.actuators[mine[0]]) if len(mine) else -1
-        limited = actuator >= 0 and bool(model.actuator_forcelimited[actuator])
-        yield JointRow(
-            name=name,
-            range=(float(low), float(high)),
-            open=spec.open_qpos[i],
-            pregrasp=spec.pregrasp_qpos[i],
-            closed=spec.closed_qpos[i],
-            kp=-float(model.actuator_biasprm[actuator, 1]) if actuator >= 0 else np.nan,
-            force_limit=float(model.actuator_forcerange[actuator, 1]) if limited else np.inf,
-        )
 
 
 def _tip_geoms(model: mujoco.MjModel, index: HandIndex) -> list[list[int]]:

@@ -7,6 +7,7 @@ meshes are dropped, collision meshes are handed over as bytes (converted where n
 that move without a mass get a small one, and inertias are balanced.
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
@@ -17,6 +18,7 @@ from stages.assets.hands.errors import HandError, HandNotFoundError
 from stages.assets.hands.models import find_mesh
 
 ROOT_JOINT = "root_free"
+OBJ_PART = re.compile(rb"^[og] ", re.MULTILINE)
 SMALL_MASS, SMALL_INERTIA = 1e-3, 1e-6  # kg, kg m^2: a gram, 3 cm from the joint
 
 
@@ -133,7 +135,9 @@ def _mesh_bytes(urdf: Path, name: str) -> tuple[str, bytes]:
     content = found.read_bytes()
     suffix = found.suffix.lower()
     ascii_stl = suffix == ".stl" and content[:5] == b"solid" and b"facet" in content[:500]
-    if suffix in (".obj", ".stl") and not ascii_stl:
+    # Of an OBJ in several objects or groups MuJoCo would take the faces of the first alone.
+    parts = suffix == ".obj" and len(OBJ_PART.findall(content)) > 1
+    if suffix in (".obj", ".stl") and not ascii_stl and not parts:
         return key, content
     mesh = trimesh.load(found, force="mesh")  # scene transforms are baked in
     return f"{key}.stl", bytes(mesh.export(file_type="stl"))
