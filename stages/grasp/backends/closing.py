@@ -71,6 +71,11 @@ class HandCloser:
         self._update(qpos)
         return min(_lowest(self._m.model, self._m.data, g) for g in self._lowest_of)
 
+    def placed(self, qpos: Float) -> Float:
+        """(7,) world, the root of a floating hand or the lift_body of a rig at `qpos`."""
+        self._update(qpos)
+        return self._m.carrier_pose()
+
     def reach(self, qpos: Float, target: Float) -> Float | None:
         """`qpos` (7 + J,) with the arm of a rig moved until `lift_body` is at `target` (7,).
 
