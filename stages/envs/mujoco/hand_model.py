@@ -129,10 +129,13 @@ def _set_collision(body: mujoco.MjsBody, *, visual_files: bool) -> None:
 
 
 def _set_joints(spec: HandSpec, model: mujoco.MjSpec) -> None:
-    followers = {e.name1 for e in model.equalities if e.type == mujoco.mjtEq.mjEQ_JOINT}
-    for name in sorted(followers.union(spec.joint_names)):
+    armature = dict(zip(spec.joint_names, spec.armatures, strict=True))
+    for equality in model.equalities:  # followers are as their masters
+        if equality.type == mujoco.mjtEq.mjEQ_JOINT:
+            armature.setdefault(equality.name1, armature.get(equality.name2, min(spec.armatures)))
+    for name, inertia in armature.items():
         joint = model.joint(name)
-        joint.armature = spec.armature
+        joint.armature = inertia
         # All damping is the actuator's below, so that the spec says how the joint behaves.
         joint.damping[:] = 0.0
         joint.frictionloss = 0.0

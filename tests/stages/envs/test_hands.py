@@ -72,7 +72,7 @@ def test_second_joints_follow_the_first(name: str) -> None:
     row[7:] = hand.open_qpos
     drive_hand(data, index, row)
     mujoco.mj_step(model, data, 500)
-    for finger in fingers:
+    for finger in ("index", "middle", "ring", "pinky"):
         q1, q2 = (data.joint(f"{finger}_q{i}").qpos[0] for i in (1, 2))
         assert q1 == pytest.approx(0.05, abs=0.01)
         assert q2 == pytest.approx(1.05851325 * q1 + 0.72349796, abs=0.01)
