@@ -177,12 +177,12 @@ def _geometry(
             got=f"one {np.linalg.norm(middle):.3f} m from their middle",
             fix=f"their middle is {np.round(middle, 3).tolist()} m in the grasp frame: move there",
         )  # fmt: skip
-    palm = data.xpos[index.carrier]
-    grasp = _grasp_frame(spec, data, index)
-    if (grasp[:3, 3] - palm) @ grasp[:3, 2] < 0:
+    frame = _grasp_frame(spec, data, index)
+    ahead = frame[:3, :3] @ middle + frame[:3, 3] - data.xpos[index.carrier]
+    if ahead @ frame[:3, 2] <= 0:
         yield Finding(
             level=WARNING, what="T_root_grasp", expected="z from the palm to the object",
-            got="z towards the origin of the root body", fix="turn the frame, if it is the palm",
+            got="z away from the tips of the half-closed hand", fix="turn the frame",
         )  # fmt: skip
 
 

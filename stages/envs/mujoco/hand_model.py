@@ -104,15 +104,15 @@ def _ignore(message: str) -> None:
 
 
 def _check_names(spec: HandSpec, model: mujoco.MjSpec) -> None:
-    joints = {joint.name for joint in model.joints}
-    bodies = {body.name for body in model.bodies}
+    joints = {joint.name for joint in model.joints} - {ROOT_JOINT}
+    bodies = {body.name for body in model.bodies} - {"world"}
     named = (*spec.contact_bodies, *spec.tip_bodies, *filter(None, [spec.lift_body]))
     problems = [f"joint {n!r}" for n in spec.joint_names if n not in joints]
     problems += [f"body {n!r}" for n in named if n not in bodies]
     if problems:
         raise HandError(
             f"hand {spec.name!r}: {spec.model} has no {', '.join(problems)}; "
-            f"joints: {sorted(joints)}; bodies: {sorted(bodies)}"
+            f"joints: {', '.join(sorted(joints))}; bodies: {', '.join(sorted(bodies))}"
         )
 
 
