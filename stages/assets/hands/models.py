@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
-from stages.assets.hands.errors import HandNotFoundError
+from stages.assets.hands.errors import HandError, HandNotFoundError
 
 
 def _mani_skill(rest: str) -> Path:
@@ -89,7 +89,10 @@ def find_mesh(model: Path, name: str) -> Path | None:
 def model_files(path: Path) -> list[Path]:
     """The model file and every existing file it names (meshes, includes), sorted, each once."""
     out = {path}
-    root = ElementTree.parse(path).getroot()
+    try:
+        root = ElementTree.parse(path).getroot()
+    except ElementTree.ParseError as error:
+        raise HandError(f"{path}: expected a URDF or an MJCF, got no XML: {error}") from error
     compiler = root.find("compiler")
     mesh_dir = compiler.get("meshdir", "") if compiler is not None else ""
     for element in root.iter():

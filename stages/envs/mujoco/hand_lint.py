@@ -20,6 +20,7 @@ from stages.envs.mujoco.hand_index import (
 )
 from stages.envs.mujoco.hand_model import hand_mjspec
 from stages.envs.mujoco.hand_report import ERROR, WARNING, Finding, HandReport, joint_rows
+from stages.envs.mujoco.quiet import no_warnings
 
 Float = NDArray[np.float64]
 
@@ -195,7 +196,8 @@ def _settling(
     set_hand_qpos(data, index, np.concatenate([root, spec.open_qpos]))
     target = np.concatenate([root, spec.pregrasp_qpos])
     drive_hand(data, index, target)
-    mujoco.mj_step(model, data, round(SETTLE_TIME / model.opt.timestep))
+    with no_warnings():  # a hand that diverges is said below
+        mujoco.mj_step(model, data, round(SETTLE_TIME / model.opt.timestep))
     off = float(np.abs(data.qpos[index.joint_qpos] - target[7:]).max())
     speed = float(np.abs(data.qvel).max())
     if not (off < SETTLE_ERROR and speed < SETTLE_SPEED):

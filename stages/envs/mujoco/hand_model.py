@@ -10,6 +10,7 @@ from stages.assets.hands.models import resolve_model
 from stages.assets.hands.spec import HandSpec
 from stages.envs.mujoco.collision import HAND_CONAFFINITY, HAND_CONTYPE, HAND_GROUP
 from stages.envs.mujoco.hand_index import MOCAP_BODY, hand_index, set_hand_qpos
+from stages.envs.mujoco.quiet import no_warnings
 from stages.envs.mujoco.urdf import ROOT_JOINT, prepare_urdf
 
 ROOT_WELD = "hand_weld"
@@ -89,18 +90,10 @@ def _keep_subtree(spec: HandSpec, model: mujoco.MjSpec) -> mujoco.MjSpec:
     kept.option.integrator = model.option.integrator
     # MuJoCo warns that names without a prefix may not be saved to XML, which nobody does here; a
     # copy compiles without that warning.
-    warn = mujoco.get_mju_user_warning()
-    mujoco.set_mju_user_warning(_ignore)
-    try:
+    with no_warnings():
         moved = kept.worldbody.add_frame().attach_body(root, "", "")
         moved.pos, moved.quat = np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0])
         return kept.copy()
-    finally:
-        mujoco.set_mju_user_warning(warn)
-
-
-def _ignore(message: str) -> None:
-    del message
 
 
 def _check_names(spec: HandSpec, model: mujoco.MjSpec) -> None:

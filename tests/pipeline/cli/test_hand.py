@@ -71,6 +71,19 @@ def test_a_file_that_cannot_be_read_is_one_error(
     assert done.output.startswith("error ")
 
 
+def test_files_that_are_no_yaml_and_no_xml(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("name: [")
+    done = run("check", path)
+    assert (done.exit_code, "not YAML" in done.output) == (1, True)
+    (tmp_path / "hand.xml").write_text("hand")
+    text = (HANDS_DIR / "panda_gripper.yaml").read_text()
+    model = "mani_skill://robots/panda/panda_v2_gripper.urdf"
+    path.write_text(text.replace(model, "hand.xml"))
+    done = run("check", path)
+    assert (done.exit_code, "got no XML" in done.output) == (1, True)
+
+
 def test_a_hand_nobody_knows() -> None:
     done = run("check", "nobody")
     assert done.exit_code == 1
