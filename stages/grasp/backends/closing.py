@@ -74,7 +74,7 @@ class HandCloser:
     def placed(self, qpos: Float) -> Float:
         """(7,) world, the root of a floating hand or the lift_body of a rig at `qpos`."""
         self._update(qpos)
-        return self._m.carrier_pose()
+        return self._m.body_pose(self._m.index.carrier)
 
     def reach(self, qpos: Float, target: Float) -> Float | None:
         """`qpos` (7 + J,) with the arm of a rig moved until `lift_body` is at `target` (7,).
