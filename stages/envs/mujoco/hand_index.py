@@ -240,9 +240,8 @@ def _coupled(model: mujoco.MjModel, joints: Int) -> Int:
     for i in _equalities(model, mujoco.mjtEq.mjEQ_CONNECT):
         if model.eq_objtype[i] == mujoco.mjtObj.mjOBJ_BODY:
             a, b = (_chain(model, int(o[i])) for o in (model.eq_obj1id, model.eq_obj2id))
-            tie(
-                sorted((a ^ b) & single_joints)
-            )  # the joints of the loop: not those that both hang on
+            # the joints of the loop: not those that both bodies hang on
+            tie(sorted((a ^ b) & single_joints))
     tops = [top(int(joint)) for joint in joints]
     return np.array([tops.index(t) for t in tops], np.int64)
 
