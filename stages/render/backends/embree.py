@@ -3,6 +3,7 @@
 Ray directions have z = 1 in the camera frame, so Embree's ray parameter is the z-depth itself.
 """
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,11 +33,10 @@ class PreparedScene:
 
 
 class EmbreeBackend:
-    """`RenderBackend` on Embree 4. Keeps the last camera's ray directions and object hulls."""
+    """`RenderBackend` on Embree 4. Keeps the last camera's ray directions."""
 
     def __init__(self) -> None:
         self._slopes: tuple[Intrinsics, NDArray[np.float32], NDArray[np.float32]] | None = None
-        self._hull_points: dict[tuple[str, float], NDArray[np.float64]] = {}
 
     def prepare(self, scene: Scene, assets: Sequence[ObjectAsset]) -> PreparedScene:
         """Build the BVH; geometry is added in segment order."""
@@ -52,7 +52,7 @@ class EmbreeBackend:
             vertices = transform_points(T_world_object, asset.vertices).astype(np.float32)
             TriangleMesh(bvh, vertices, np.ascontiguousarray(asset.faces, np.int32))
             segments.append(FIRST_OBJECT + i)
-            hulls.append(transform_points(T_world_object, self._hull(asset)))
+            hulls.append(transform_points(T_world_object, _hull_points(asset)))
         # One entry more, so that "no hit" (-1) finds the background.
         segment_of = np.array([*segments, NO_HIT_SEGMENT], np.uint16)
         return PreparedScene(bvh=bvh, segment_of=segment_of, hulls=tuple(hulls))
@@ -92,12 +92,20 @@ class EmbreeBackend:
             self._slopes = (K, *pixel_slopes(K))
         return self._slopes[1:]
 
-    def _hull(self, asset: ObjectAsset) -> NDArray[np.float64]:
-        key = (asset.sha256, asset.scale)
-        if key not in self._hull_points:
-            points = asset.vertices.astype(np.float64)
-            self._hull_points[key] = points[ConvexHull(points).vertices]
-        return self._hull_points[key]
+
+_KEPT_HULLS = 512  # of the last objects that this process rendered; a few kilobytes each
+_hulls: OrderedDict[tuple[str, float], NDArray[np.float64]] = OrderedDict()
+
+
+def _hull_points(asset: ObjectAsset) -> NDArray[np.float64]:
+    """(n, 3) corners of the object's convex hull, object frame; kept from scene to scene."""
+    key = (asset.sha256, asset.scale)
+    if key not in _hulls:
+        points = asset.vertices.astype(np.float64)
+        _hulls[key] = points[ConvexHull(points).vertices]
+        if len(_hulls) > _KEPT_HULLS:
+            _hulls.popitem(last=False)
+    return _hulls[key]
 
 
 def table_mesh(scene: Scene) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
