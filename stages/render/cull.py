@@ -6,14 +6,15 @@ have survived is lost; everything inside is still cast against every occluder.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.camera import Camera
+from schemas.camera import Camera, Intrinsics
 from schemas.frames import invert, pose_to_matrix, transform_points
 from schemas.records import FIRST_OBJECT, Scene
-from stages.crop import CropSpec, kept_segments
+from stages.crop import CropSpec, kept_segments, slopes_at
 
 Float = NDArray[np.float64]
 NEAR = 1e-3  # m; a hull that reaches behind this plane has no bounded projection
@@ -55,10 +56,47 @@ def surviving_pixels(
 def hull_mask(points_cam: Float, camera: Camera) -> NDArray[np.bool_] | None:
     """(H, W) pixels touched by the projected convex hull of (n, 3) points, or None if unbounded.
 
+    Behind a distorted lens the outline is not convex, so it is drawn in the image of an ideal lens,
+    and each pixel looks up the cell that its ray passes: conservative however the lens bends.
+    """
+    K = camera.intrinsics
+    if not K.distortion:
+        return _ideal_mask(points_cam, K)
+    ideal, cell = _ideal_image(K)
+    mask = _ideal_mask(points_cam, ideal)
+    if mask is None:
+        return None
+    return np.append(mask.reshape(-1), False)[cell].reshape(K.height, K.width)
+
+
+@lru_cache(maxsize=4)
+def _ideal_image(K: Intrinsics) -> tuple[Intrinsics, NDArray[np.int64]]:
+    """An ideal image of the size of K's over the same field of view, and each pixel's cell in it.
+
+    Cells (H * W,) are row * width + column, or -1 where no ray comes out of the lens.
+    """
+    numbers: list[float] = []
+    places: list[NDArray[np.int64]] = []
+    slopes = [s.astype(np.float64) for s in slopes_at(np.arange(K.height * K.width), K)]
+    for slope, size in zip(slopes, (K.width, K.height), strict=True):
+        low = min(float(np.nanmin(slope, initial=0.0)), 0.0)
+        high = max(float(np.nanmax(slope, initial=0.0)), 0.0)
+        focal = size / max(high - low, 1e-9)
+        numbers += [focal, min(max(-low * focal, 0.0), float(size))]
+        cell = np.floor(np.nan_to_num(slope) * focal - low * focal).astype(np.int64)
+        places.append(np.clip(cell, 0, size - 1))
+    fx, cx, fy, cy = numbers
+    ideal = Intrinsics(fx=fx, fy=fy, cx=cx, cy=cy, width=K.width, height=K.height)
+    cell = places[1] * K.width + places[0]
+    return ideal, np.where(np.isfinite(slopes[0]), cell, -1)
+
+
+def _ideal_mask(points_cam: Float, K: Intrinsics) -> NDArray[np.bool_] | None:
+    """`hull_mask` without distortion.
+
     The hull of the projections is the projection of the hull when all points lie in front. Row by
     row: the extent of the outline within the row's band, since the outline is convex.
     """
-    K = camera.intrinsics
     if points_cam[:, 2].min() < NEAR:
         return None
     u = K.fx * points_cam[:, 0] / points_cam[:, 2] + K.cx

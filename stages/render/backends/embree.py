@@ -12,10 +12,10 @@ from embreex.rtcore_scene import EmbreeScene
 from numpy.typing import NDArray
 from scipy.spatial import ConvexHull
 
-from schemas.camera import Camera, Intrinsics
+from schemas.camera import Camera
 from schemas.frames import pose_to_matrix, transform_points
 from schemas.records import FIRST_OBJECT, TABLE, ObjectAsset, Scene
-from stages.crop import pixel_slopes
+from stages.crop import slopes_at
 from stages.render.backends.protocol import Hits
 
 TABLE_THICKNESS = 0.02  # m; seen only from the side
@@ -32,10 +32,9 @@ class PreparedScene:
 
 
 class EmbreeBackend:
-    """`RenderBackend` on Embree 4. Keeps the last camera's ray directions and object hulls."""
+    """`RenderBackend` on Embree 4. Keeps the objects' hulls."""
 
     def __init__(self) -> None:
-        self._slopes: tuple[Intrinsics, NDArray[np.float32], NDArray[np.float32]] | None = None
         self._hull_points: dict[tuple[str, float], NDArray[np.float64]] = {}
 
     def prepare(self, scene: Scene, assets: Sequence[ObjectAsset]) -> PreparedScene:
@@ -72,9 +71,7 @@ class EmbreeBackend:
         if len(pixels) == 0 or len(prepared.segment_of) == 1:
             z = np.full(len(pixels), np.nan, np.float32)
             return Hits(pixel=pixels, z=z, segment=np.zeros(len(pixels), np.uint16))
-        column_slope, row_slope = self._slopes_of(K)
-        row, column = np.divmod(pixels, K.width)
-        x, y = column_slope[column], row_slope[row]
+        x, y = slopes_at(pixels, K)
         R = camera.T_world_cam[:3, :3].astype(np.float32)
         # Element by element: a matrix product rounds differently for another number of rays.
         directions = np.empty((len(pixels), 3), np.float32)
@@ -84,13 +81,17 @@ class EmbreeBackend:
         origins[:] = camera.T_world_cam[:3, 3]
         found = prepared.bvh.run(origins, directions, output=1)
         geometry = found["geomID"]
+        if K.distortion:  # no ray comes out of the lens there, whatever Embree makes of NaN
+            geometry = np.where(np.isfinite(x), geometry, -1)
         z = np.where(geometry < 0, np.float32(np.nan), found["tfar"])
-        return Hits(pixel=pixels, z=z, segment=prepared.segment_of[geometry])
-
-    def _slopes_of(self, K: Intrinsics) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        if self._slopes is None or self._slopes[0] != K:
-            self._slopes = (K, *pixel_slopes(K))
-        return self._slopes[1:]
+        return Hits(
+            pixel=pixels,
+            z=z,
+            segment=prepared.segment_of[geometry],
+            normal=found["Ng"],
+            face=found["primID"],
+            barycentric=(found["u"], found["v"]),
+        )
 
     def _hull(self, asset: ObjectAsset) -> NDArray[np.float64]:
         key = (asset.sha256, asset.scale)
