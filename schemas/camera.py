@@ -1,6 +1,6 @@
 """Cameras, OpenCV convention (x right, y down, z forward), pixel centres at +0.5."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,7 @@ class Intrinsics:
     cy: float
     width: int
     height: int
-    distortion: Distortion = Distortion()
+    distortion: Distortion = field(default_factory=Distortion)
 
     def __post_init__(self) -> None:
         problems: list[str] = []

@@ -72,6 +72,9 @@ class EmbreeBackend:
             z = np.full(len(pixels), np.nan, np.float32)
             return Hits(pixel=pixels, z=z, segment=np.zeros(len(pixels), np.uint16))
         x, y = slopes_at(pixels, K)
+        reached = np.isfinite(x) if K.distortion else None
+        if reached is not None:  # Embree walks the whole tree for a NaN
+            x, y = np.nan_to_num(x), np.nan_to_num(y)
         R = camera.T_world_cam[:3, :3].astype(np.float32)
         # Element by element: a matrix product rounds differently for another number of rays.
         directions = np.empty((len(pixels), 3), np.float32)
@@ -81,8 +84,8 @@ class EmbreeBackend:
         origins[:] = camera.T_world_cam[:3, 3]
         found = prepared.bvh.run(origins, directions, output=1)
         geometry = found["geomID"]
-        if K.distortion:  # no ray comes out of the lens there, whatever Embree makes of NaN
-            geometry = np.where(np.isfinite(x), geometry, -1)
+        if reached is not None:  # no ray comes out of the lens elsewhere
+            geometry = np.where(reached, geometry, -1)
         z = np.where(geometry < 0, np.float32(np.nan), found["tfar"])
         return Hits(
             pixel=pixels,
