@@ -42,9 +42,8 @@ class Distortion:
 
     def __post_init__(self) -> None:
         if self.model not in MODELS:
-            raise SchemaError(
-                f"distortion: unknown {self.model!r}; choose from {', '.join(MODELS)}"
-            )
+            listed = ", ".join(MODELS)
+            raise SchemaError(f"distortion: unknown {self.model!r}; choose from {listed}")
         own = COEFFICIENTS[self.model]
         numbers = {name: value for name, value in asdict(self).items() if name != "model"}
         if not np.isfinite(list(numbers.values())).all():

@@ -16,9 +16,16 @@ from schemas.errors import SchemaError
 R = TypeVar("R")
 
 
-def _empty(dtype: str, *shape: int) -> Any:
-    """A field that is empty unless asked for. Records written before it was there still read."""
-    return field(default_factory=lambda: np.zeros(shape, dtype))
+def _no_vectors() -> NDArray[np.float32]:
+    return np.zeros((0, 3), np.float32)
+
+
+def _no_colours() -> NDArray[np.uint8]:
+    return np.zeros((0, 3), np.uint8)
+
+
+def _no_numbers() -> NDArray[np.float64]:
+    return np.zeros(0)
 
 
 BACKGROUND, TABLE, FIRST_OBJECT = 0, 1, 2
@@ -51,7 +58,8 @@ class ObjectAsset:
     stable_poses: NDArray[np.float64]  # (S, 7) pose of the object on the plane z = 0
     stable_probabilities: NDArray[np.float64]  # (S,), falling
     notes: str  # what lint found and repair did; "" when nothing
-    vertex_colours: NDArray[np.uint8] = _empty("uint8", 0, 3)  # (V, 3) RGB, or (0, 3): none known
+    # Fields with a default are empty unless asked for; records written before them still read.
+    vertex_colours: NDArray[np.uint8] = field(default_factory=_no_colours)  # (V, 3) RGB or (0, 3)
 
     def pieces(self) -> list[tuple[NDArray[np.float32], NDArray[np.int32]]]:
         """Convex pieces as (vertices (v, 3), faces (f, 3)), in their fixed order."""
@@ -100,9 +108,10 @@ class Cloud:
     valid_count: int  # points that survived the crop, before sampling
     intrinsics: NDArray[np.float64]  # (6,) fx fy cx cy width height
     T_world_cam: NDArray[np.float64]  # (4, 4)
-    distortion: NDArray[np.float64] = _empty("float64", 0)  # (6,) Distortion.to_array, (0,): none
-    normals: NDArray[np.float32] = _empty("float32", 0, 3)  # (N, 3) unit, in `frame`, or (0, 3)
-    colour: NDArray[np.uint8] = _empty("uint8", 0, 3)  # (N, 3) RGB, 0 0 0 unknown, or (0, 3)
+    # Fields with a default are empty unless asked for; records written before them still read.
+    distortion: NDArray[np.float64] = field(default_factory=_no_numbers)  # (6,) see Distortion
+    normals: NDArray[np.float32] = field(default_factory=_no_vectors)  # (N, 3) unit, in `frame`
+    colour: NDArray[np.uint8] = field(default_factory=_no_colours)  # (N, 3) RGB, 0 0 0 unknown
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

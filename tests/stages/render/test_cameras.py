@@ -1,4 +1,4 @@
-"""Cameras of all kinds stand and look where the config says; lenses and sizes change no geometry."""
+"""Cameras stand and look where the config says; lenses and sizes change no geometry."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -183,7 +183,7 @@ def test_few_rays_are_cast_behind_a_lens(scene: Scene, solids: list[ObjectAsset]
 def test_k_is_rescaled_with_the_image(
     solids: list[ObjectAsset], make_scene: Callable[..., Scene], lens: Distortion
 ) -> None:
-    """A tilted box at both sizes: every second pixel edge is shared, so planes and extents agree."""
+    """A turned box at both sizes: the same planes and extents."""
     numbers = {"preset": "", "fx": 150, "fy": 150, "cx": 83, "cy": 57, "width": 160, "height": 120}
     large = CameraConfig(**numbers, distortion=lens)
     small = replace(large, resize=(80, 40))
