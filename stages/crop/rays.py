@@ -32,7 +32,8 @@ def slopes_at(pixel: NDArray[np.integer], intrinsics: Intrinsics) -> tuple[F32, 
 
 
 def _ideal_slopes(K: Intrinsics) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    return (np.arange(K.width) + 0.5 - K.cx) / K.fx, (np.arange(K.height) + 0.5 - K.cy) / K.fy
+    column, row = np.arange(K.width, dtype=np.float64), np.arange(K.height, dtype=np.float64)
+    return (column + 0.5 - K.cx) / K.fx, (row + 0.5 - K.cy) / K.fy
 
 
 @lru_cache(maxsize=4)

@@ -27,7 +27,7 @@ class ShardConfig:
     visibility: bool = field(default=False, metadata=OPTIONAL)
     """Store, for each cloud and grasp of its objects, how much of the contact region it shows."""
     contact_radius: float = field(default=0.01, metadata=OPTIONAL)
-    """m; the contact region is the object's surface within this of a contact. A fingertip's size."""
+    """m; the contact region is the surface within this of a contact: a fingertip's size."""
     point_distance: float = field(default=0.005, metadata=OPTIONAL)
     """m; a place of the surface is seen when a point of the cloud lies within this of it."""
 
