@@ -9,7 +9,13 @@ from schemas.errors import FrameError
 from schemas.frames import ROTATION_TOLERANCE, check_transform
 
 NAN_ALLOWED = {
-    "contact_distance",  # no fingertip
+    "confidence",  # not asked for, or never simulated
+    "qp",  # no contact, not asked for, or never simulated
+    "qp_dfc",
+    "q1",
+    "tdg",
+    "dfc",
+    "contact_distance",  # never simulated
     "contact_consistency",
     "final_object_pose",  # diverged or never simulated
     "translation",

@@ -14,6 +14,7 @@ COMMANDS = {
     "status": "Count the outcomes in OUT by stage and code.",
     "verify": "Check every marker, checksum, schema, frame and unit in OUT.",
     "view": "Look at a cloud, its grasps or its labels.",
+    "hand": "List the hands, or check a hand file and draw it.",
     "crop": "Cut a cloud from a depth image with the dataset's crop.",
     "label": "Label grasps that someone else published.",
     "doctor": "Say what this machine lacks, with the fix.",

@@ -1,6 +1,7 @@
 """The surface of a hand at a qpos, from the model that its labels were made with."""
 
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ class HandSurface:
 
     def __init__(self, name: str, joint_names: tuple[str, ...], digest: str) -> None:
         from stages.assets.hands.load import hand_digest, load_hand
-        from stages.envs.mujoco.hand_model import hand_index, hand_mjspec
+        from stages.envs.mujoco.hand_index import hand_index
+        from stages.envs.mujoco.hand_model import hand_mjspec
 
         # Compiled bindings without types: an `import` would be an error to the type checker.
         self.mujoco: Any = importlib.import_module("mujoco")
@@ -26,22 +28,36 @@ class HandSurface:
         self.index = hand_index(spec, self.model)
         self.order = [joint_names.index(joint) for joint in spec.joint_names]
 
-    def paint(self, qpos: Float, count: int = 60000) -> Paint:
-        """`qpos` (7 + J,) in any frame -> points of the hand in that frame."""
-        from stages.envs.mujoco.hand_model import set_hand_qpos
+    def paint(
+        self,
+        qpos: Float,
+        count: int = 60000,
+        colours: Mapping[int, NDArray[np.uint8]] | None = None,
+    ) -> Paint:
+        """`qpos` (7 + J,) in any frame -> points of the hand in that frame.
+
+        With `colours` only the bodies (by id) that it names are drawn, each in its colour.
+        """
+        from stages.envs.mujoco.hand_index import set_hand_qpos
 
         ordered = np.concatenate([qpos[:7], qpos[7:][self.order]])
         set_hand_qpos(self.data, self.index, ordered)
         self.mujoco.mj_forward(self.model, self.data)
-        meshes = [self._geom(int(geom)) for geom in self.index.geoms]
+        geoms = [int(geom) for geom in self.index.geoms]
+        if colours is not None:
+            geoms = [geom for geom in geoms if self._body(geom) in colours]
+        meshes = [self._geom(geom) for geom in geoms]
         areas = np.array([face_areas(v, f).sum() for v, f in meshes])
         shares = np.maximum(1, (count * areas / areas.sum()).astype(int))
         return join(
             [
-                paint_mesh(v, f, HAND_COLOUR, int(n))
-                for (v, f), n in zip(meshes, shares, strict=True)
+                paint_mesh(v, f, colours[self._body(geom)] if colours else HAND_COLOUR, int(n))
+                for geom, (v, f), n in zip(geoms, meshes, shares, strict=True)
             ]
         )
+
+    def _body(self, geom: int) -> int:
+        return int(self.model.geom_bodyid[geom])
 
     def _geom(self, geom: int) -> tuple[Float, NDArray[np.int64]]:
         """Vertices (V, 3), in the frame of the qpos, and faces (F, 3) of one colliding geom."""

@@ -25,6 +25,7 @@ class Candidate:
     pregrasp: Float
     grasp: Float
     squeeze: Float
+    placed: Float  # (7,) world, of the body that T_root_grasp counts from: the root or lift_body
 
 
 class Sampler:
@@ -93,11 +94,18 @@ class Sampler:
             return None
         config, closer = self.config, self._closer
         T_world_grasp = T_world_object @ T_object_grasp
-        pregrasp = np.concatenate([np.empty(7), self._pregrasp_joints(rng)])
+        pregrasp = np.concatenate([self.hand.base_pose, self._pregrasp_joints(rng)])
         dexterous = self.hand.kind != PARALLEL_JAW
         retract = 0.0
         while True:
-            pregrasp[:7] = matrix_to_pose(T_world_grasp @ self._T_grasp_root)
+            placed = matrix_to_pose(T_world_grasp @ self._T_grasp_root)
+            if self.hand.mocap:
+                pregrasp[:7] = placed
+            elif (reached := closer.reach(pregrasp, placed)) is not None:
+                pregrasp = reached
+            else:
+                rejected["out of reach"] += 1
+                return None
             if closer.touch(pregrasp).depth == 0.0:
                 break
             retract += config.retract_step
@@ -125,13 +133,13 @@ class Sampler:
             return None
         squeeze = grasp.copy()
         squeeze[7:] = np.clip(grasp[7:] + self.hand.squeeze_delta, *closer.joint_range.T)
-        return Candidate(pregrasp=pregrasp, grasp=grasp, squeeze=squeeze)
+        return Candidate(pregrasp=pregrasp, grasp=grasp, squeeze=squeeze, placed=placed)
 
     def _pregrasp_joints(self, rng: np.random.Generator) -> Float:
-        """Between fully open and the pre-shape."""
+        """Between fully open and the pre-shape; of a rig, with the arm where the spec has it."""
         pre, open_ = np.array(self.hand.pregrasp_qpos), np.array(self.hand.open_qpos)
         return np.clip(pre + rng.uniform(0, 1) * (open_ - pre), *self._closer.joint_range.T)
 
     def _same(self, a: Candidate, b: Candidate) -> bool:
-        near = np.linalg.norm(a.grasp[:3] - b.grasp[:3]) < self.config.dedup_distance
-        return bool(near) and (rotation_angle(a.grasp[3:7], b.grasp[3:7]) < self.config.dedup_angle)
+        near = np.linalg.norm(a.placed[:3] - b.placed[:3]) < self.config.dedup_distance
+        return bool(near) and (rotation_angle(a.placed[3:], b.placed[3:]) < self.config.dedup_angle)

@@ -21,7 +21,7 @@ class GraspStage:
     """Chunks of candidates on the object at rest in a stable pose, drawn by the chunk's seed."""
 
     name: ClassVar[str] = "grasp"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     needs: ClassVar[tuple[str, ...]] = ("assets",)
     record: ClassVar[type] = GraspSet
 

@@ -29,44 +29,86 @@ def surviving_pixels(
     `hulls_world` holds, per object of the scene, points (n, 3) whose convex hull contains it.
     """
     T_cam_world = invert(camera.T_world_cam)
-    shape = (camera.intrinsics.height, camera.intrinsics.width)
-    mask: NDArray[np.bool_] | None = None
+    footprint: Footprint | None = None
     kept = kept_segments(spec, scene.segment_table)
     # Table and background reach across the image; only crops to objects can be culled by hulls.
     if kept is not None and (kept >= FIRST_OBJECT).all():
-        mask = np.zeros(shape, bool)
+        footprint = Footprint(camera)
         for segment in kept:
             points = transform_points(T_cam_world, hulls_world[int(segment) - FIRST_OBJECT])
-            footprint = hull_mask(points, camera)
-            if footprint is None:
-                mask = None
+            if not footprint.add(points):
+                footprint = None
                 break
-            mask |= footprint
+    mask = None if footprint is None else footprint.mask()
     if spec.box_min is not None and spec.box_max is not None:
         corners = np.stack(np.meshgrid(*zip(spec.box_min, spec.box_max, strict=True)), axis=-1)
         corners = corners.reshape(-1, 3)
         if spec.box_frame == "world":
             corners = transform_points(T_cam_world @ pose_to_matrix(scene.table_pose), corners)
-        footprint = hull_mask(corners, camera)
-        if footprint is not None:
-            mask = footprint if mask is None else mask & footprint
+        box = Footprint(camera)
+        if box.add(corners):
+            mask = box.mask() if mask is None else mask & box.mask()
     return None if mask is None else np.flatnonzero(mask)
 
 
-def hull_mask(points_cam: Float, camera: Camera) -> NDArray[np.bool_] | None:
-    """(H, W) pixels touched by the projected convex hull of (n, 3) points, or None if unbounded.
+class Footprint:
+    """Pixels touched by the projections of some convex hulls.
 
-    Behind a distorted lens the outline is not convex, so it is drawn in the image of an ideal lens,
-    and each pixel looks up the cell that its ray passes: conservative however the lens bends.
+    Each hull is convex in the image too, so a row holds one stretch of it. Only where stretches
+    begin and end is written down; one running sum over the image then covers all hulls.
+
+    Behind a distorted lens a hull is not convex, so it is drawn in the image of an ideal lens, and
+    each pixel looks up the cell that its ray passes: conservative however the lens bends.
     """
-    K = camera.intrinsics
-    if not K.distortion:
-        return _ideal_mask(points_cam, K)
-    ideal, cell = _ideal_image(K)
-    mask = _ideal_mask(points_cam, ideal)
-    if mask is None:
-        return None
-    return np.append(mask.reshape(-1), False)[cell].reshape(K.height, K.width)
+
+    def __init__(self, camera: Camera) -> None:
+        K = camera.intrinsics
+        self.intrinsics, self._cell = _ideal_image(K) if K.distortion else (K, None)
+        # one column more, where stretches end that reach the right edge
+        shape = (K.height, K.width + 1)
+        self._changes = np.zeros(shape, np.int16)
+
+    def add(self, points_cam: Float) -> bool:
+        """Add the hull of (n, 3) points, camera frame; False when its projection is unbounded.
+
+        The hull of the projections is the projection of the hull when all points lie in front.
+        Row by row: the extent of the outline within the row's band.
+        """
+        K = self.intrinsics
+        if points_cam[:, 2].min() < NEAR:
+            return False
+        u = K.fx * points_cam[:, 0] / points_cam[:, 2] + K.cx
+        v = K.fy * points_cam[:, 1] / points_cam[:, 2] + K.cy
+        outline = _convex_outline(np.stack([u, v], axis=1))
+        start, end = outline, np.roll(outline, -1, axis=0)
+        top = max(0, int(np.floor(v.min() - MARGIN)) - 1)
+        bottom = min(K.height, int(np.ceil(v.max() + MARGIN)) + 1)
+        rows = np.arange(top, bottom)[:, None]
+        low, high = rows - MARGIN, rows + 1 + MARGIN
+        y0, y1 = start[:, 1][None], end[:, 1][None]
+        touches = (np.maximum(y0, y1) >= low) & (np.minimum(y0, y1) <= high)
+        dy = np.where(y1 == y0, 1.0, y1 - y0)  # a level edge spans its whole x range in its band
+        a = np.where(y1 == y0, 0.0, np.clip((low - y0) / dy, 0, 1))
+        b = np.where(y1 == y0, 1.0, np.clip((high - y0) / dy, 0, 1))
+        x0, dx = start[:, 0][None], (end[:, 0] - start[:, 0])[None]
+        xa, xb = x0 + a * dx, x0 + b * dx
+        left = np.where(touches, np.minimum(xa, xb), np.inf).min(axis=1, initial=np.inf)
+        right = np.where(touches, np.maximum(xa, xb), -np.inf).max(axis=1, initial=-np.inf)
+        # the columns with column + 1 + MARGIN >= left and column - MARGIN <= right
+        first = np.clip(np.ceil(left - 1 - MARGIN), 0, K.width)
+        last = np.clip(np.floor(right + MARGIN), -1, K.width - 1)
+        touched = first <= last
+        rows = rows[touched, 0]
+        self._changes[rows, first[touched].astype(np.int64)] += 1
+        self._changes[rows, last[touched].astype(np.int64) + 1] -= 1
+        return True
+
+    def mask(self) -> NDArray[np.bool_]:
+        """(H, W)."""
+        mask = np.cumsum(self._changes[:, :-1], axis=1, dtype=np.int16) > 0
+        if self._cell is None:
+            return mask
+        return np.append(mask.reshape(-1), False)[self._cell].reshape(mask.shape)
 
 
 @lru_cache(maxsize=4)
@@ -91,48 +133,11 @@ def _ideal_image(K: Intrinsics) -> tuple[Intrinsics, NDArray[np.int64]]:
     return ideal, np.where(np.isfinite(slopes[0]), cell, -1)
 
 
-def _ideal_mask(points_cam: Float, K: Intrinsics) -> NDArray[np.bool_] | None:
-    """`hull_mask` without distortion.
-
-    The hull of the projections is the projection of the hull when all points lie in front. Row by
-    row: the extent of the outline within the row's band, since the outline is convex.
-    """
-    if points_cam[:, 2].min() < NEAR:
-        return None
-    u = K.fx * points_cam[:, 0] / points_cam[:, 2] + K.cx
-    v = K.fy * points_cam[:, 1] / points_cam[:, 2] + K.cy
-    outline = _convex_outline(np.stack([u, v], axis=1))
-    start, end = outline, np.roll(outline, -1, axis=0)
-    rows = np.arange(K.height)[:, None]
-    low, high = rows - MARGIN, rows + 1 + MARGIN
-    y0, y1 = start[:, 1][None], end[:, 1][None]
-    touches = (np.maximum(y0, y1) >= low) & (np.minimum(y0, y1) <= high)
-    dy = np.where(y1 == y0, 1.0, y1 - y0)  # a level edge spans its whole x range in its band
-    a = np.where(y1 == y0, 0.0, np.clip((low - y0) / dy, 0, 1))
-    b = np.where(y1 == y0, 1.0, np.clip((high - y0) / dy, 0, 1))
-    x0, dx = start[:, 0][None], (end[:, 0] - start[:, 0])[None]
-    xa, xb = x0 + a * dx, x0 + b * dx
-    left = np.where(touches, np.minimum(xa, xb), np.inf).min(axis=1)
-    right = np.where(touches, np.maximum(xa, xb), -np.inf).max(axis=1)
-    columns = np.arange(K.width)[None]
-    return (columns + 1 + MARGIN >= left[:, None]) & (columns - MARGIN <= right[:, None])
-
-
 def _convex_outline(points: Float) -> Float:
-    """Convex hull of (n, 2) points in order (Andrew's monotone chain, 1979)."""
-    ordered = np.unique(points, axis=0)
-    if len(ordered) < 3:
-        return ordered
-    return np.array(_chain(ordered) + _chain(ordered[::-1]))
+    """Convex hull of (n, 2) points in order; points in a line come as they are."""
+    from scipy.spatial import ConvexHull, QhullError
 
-
-def _chain(points: Float) -> list[tuple[float, float]]:
-    chain: list[tuple[float, float]] = []
-    for x, y in points.tolist():
-        while len(chain) >= 2:
-            (ax, ay), (bx, by) = chain[-2], chain[-1]
-            if (bx - ax) * (y - ay) - (by - ay) * (x - ax) > 0:
-                break
-            chain.pop()
-        chain.append((x, y))
-    return chain[:-1]
+    try:
+        return points[ConvexHull(points).vertices]
+    except (QhullError, ValueError):  # all in a line, or fewer than three
+        return points

@@ -13,6 +13,10 @@ import yaml
 from pipeline.cli import main
 from pipeline.config import build_config
 from pipeline.registry import Registry
+from stages.assets.hands.load import load_hand
+from stages.assets.hands.spec import HandSpec
+from stages.envs.mujoco.hand_lint import lint_hand
+from tests.hands import hand_params
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "data" / "README.md"])
@@ -43,6 +47,9 @@ def test_commands_exist_with_their_options(page: Path) -> None:
         words = shlex.split(line.strip().rstrip("."))
         command = main.get_command(click.Context(main), words[0])
         assert command is not None, line
+        if isinstance(command, click.Group):
+            command = command.get_command(click.Context(command), words[1])
+            assert command is not None, line
         known = {option for p in command.params for option in p.opts} | {"--help"}
         for word in words[1:]:
             if word.startswith("--"):
@@ -52,7 +59,11 @@ def test_commands_exist_with_their_options(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
 def test_yaml_builds(page: Path) -> None:
     for text in blocks(page, "yaml"):
-        build_config(yaml.safe_load(text), registry=Registry())
+        data = yaml.safe_load(text)
+        if "joint_names" in data:
+            HandSpec(**data)
+        else:
+            build_config(data, registry=Registry())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
@@ -120,3 +131,11 @@ def test_every_decision_states_its_problem_and_its_choice() -> None:
     assert [int(p.name[:4]) for p in pages] == list(range(1, len(pages) + 1))
     for page in pages:
         assert page.read_text().startswith("# ")
+
+
+@pytest.mark.parametrize("name", hand_params("leap_right"))
+def test_the_hand_of_the_page_is_sound(name: str) -> None:
+    """Its numbers, with the model of the hand that is there."""
+    [text] = blocks(ROOT / "docs" / "add_a_hand.md", "yaml")
+    data = yaml.safe_load(text) | {"model": load_hand(name).model}
+    assert [str(f) for f in lint_hand(HandSpec(**data)).findings] == []

@@ -33,7 +33,10 @@ def load_hand(name_or_path: str | Path) -> HandSpec:
             f"no hand {str(name_or_path)!r}: {path} does not exist; known hands: "
             f"{', '.join(hand_names())}, or give the path of a YAML file"
         )
-    data: Any = yaml.safe_load(path.read_text())
+    try:
+        data: Any = yaml.safe_load(path.read_text())
+    except yaml.YAMLError as error:
+        raise HandError(f"{path}: not YAML: {error}") from error
     if not isinstance(data, dict):
         raise HandError(f"{path}: expected a mapping of HandSpec fields, got {type(data).__name__}")
     known = [field.name for field in fields(HandSpec)]

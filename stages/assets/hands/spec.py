@@ -44,8 +44,9 @@ class HandSpec:
     # the grasp centre between the tips, +z from palm to object (approach), +y the closing
     # direction of the thumb or first jaw
     opening_width: float = 0.0  # m between the pads of a jaw at open_qpos; 0 when not a jaw
-    armature: float = 0.0  # kg m^2 or kg of reflected rotor inertia, every joint; keeps light
-    # links stable at a 4 ms step
+    armature: float | tuple[float, ...] = 0.0  # kg m^2 or kg of reflected rotor inertia, of every
+    # joint or (J,); keeps light links stable at a 4 ms step. An arm needs it: MuJoCo's contacts do
+    # not know the damping of the servos, so that on light and damped joints a grip creeps
     mocap: bool = True  # the root follows a mocap body; False for a rig that stands on a base
     native_dynamics: bool = False  # keep the MJCF's own actuators, joint damping, friction and
     # contact exclusions, tendon couplings included; kp, damping and force_limits are then empty
@@ -93,8 +94,10 @@ class HandSpec:
         for name in ("kp", "force_limits"):
             if any(v <= 0 for v in getattr(self, name)):
                 out.append(f"{name}: every entry must be positive")
-        if self.armature < 0 or any(v < 0 for v in self.damping):
+        if any(v < 0 for v in (*self.armatures, *self.damping)):
             out.append("damping and armature must not be negative")
+        if isinstance(self.armature, tuple) and len(self.armature) != joints:
+            out.append(f"armature: expected one number or {joints}, got {len(self.armature)}")
         for name in ("T_root_grasp", "base_pose"):
             pose: tuple[float, ...] = getattr(self, name)
             if len(pose) != 7:
@@ -113,6 +116,13 @@ class HandSpec:
         if unknown := [name for name in self.ik_joints if name not in self.joint_names]:
             out.append(f"ik_joints: {unknown} are not among joint_names")
         return out
+
+    @property
+    def armatures(self) -> tuple[float, ...]:
+        """(J,) the armature of each joint."""
+        if isinstance(self.armature, tuple):
+            return self.armature
+        return (self.armature,) * len(self.joint_names)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values, tuples as lists, in field order."""

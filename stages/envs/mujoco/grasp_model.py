@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from schemas.records import ObjectAsset
 from stages.assets.hands.spec import HandSpec
 from stages.envs.config import PhysicsConfig
-from stages.envs.mujoco.hand_model import HandIndex, hand_index, hand_mjspec
+from stages.envs.mujoco.hand_index import HandIndex, hand_index
+from stages.envs.mujoco.hand_model import hand_mjspec
 from stages.envs.mujoco.ik import Arm
 from stages.envs.mujoco.object_model import add_object, add_table
 

@@ -10,7 +10,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.envs.mujoco.hand_model import HandIndex
+from stages.envs.mujoco.hand_index import HandIndex
 
 Float = NDArray[np.float64]
 
@@ -60,9 +60,7 @@ class Arm:
         return best, smallest
 
     def _limits(self) -> tuple[Float, Float]:
-        joints = np.array(
-            [int(np.flatnonzero(self.model.jnt_qposadr == a)[0]) for a in self.index.joint_qpos]
-        )[self.columns]
+        joints = self.index.joint_ids[self.columns]
         low, high = self.model.jnt_range[joints].T
         free = self.model.jnt_limited[joints] == 0
         return np.where(free, -np.inf, low), np.where(free, np.inf, high)

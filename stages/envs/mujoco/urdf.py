@@ -3,10 +3,11 @@
 The importer merges the top link into the world, makes no actuators, reads only obj, stl and msh
 meshes, and rejects massless moving links (it keeps `mimic`, as an equality).
 So: links above the root are dropped, a `world` link with a floating joint is put above it, visual
-meshes are dropped, collision meshes are handed over as bytes (converted where needed), and
-inertias are balanced.
+meshes are dropped, collision meshes are handed over as bytes (converted where needed), links
+that move without a mass get a small one, and inertias are balanced.
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
@@ -14,8 +15,11 @@ from xml.etree import ElementTree
 import trimesh
 
 from stages.assets.hands.errors import HandError, HandNotFoundError
+from stages.assets.hands.models import find_mesh
 
 ROOT_JOINT = "root_free"
+OBJ_PART = re.compile(rb"^[og] ", re.MULTILINE)
+SMALL_MASS, SMALL_INERTIA = 1e-3, 1e-6  # kg, kg m^2: a gram, 3 cm from the joint
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +38,7 @@ def prepare_urdf(path: Path, root_body: str, *, floating: bool = True) -> Prepar
     for link in robot.findall("link"):
         for visual in link.findall("visual"):
             link.remove(visual)
+    _fill_masses(robot)
     assets: dict[str, bytes] = {}
     for mesh in robot.iter("mesh"):
         name = mesh.get("filename", "")
@@ -75,6 +80,42 @@ def _keep_subtree(robot: ElementTree.Element, root_body: str) -> None:
             robot.remove(link)
         if name in joints and (not inside or name == root_body):
             robot.remove(joints[name])
+    kept = {joint.get("name") for joint in robot.findall("joint")}
+    for joint in robot.findall("joint"):
+        mimic = joint.find("mimic")
+        if mimic is not None and mimic.get("joint") not in kept:
+            joint.remove(mimic)  # what it followed was above the root
+
+
+def _fill_masses(robot: ElementTree.Element) -> None:
+    """Give SMALL_MASS to links that move without any mass, such as those between two axes of a
+    universal joint. A link without `inertial` but with collision shapes is left to MuJoCo, which
+    takes their volume at 1000 kg/m^3."""
+    links = {link.get("name", ""): link for link in robot.findall("link")}
+    joints = robot.findall("joint")
+    rigid: dict[str, list[str]] = {}
+    for joint in joints:
+        if joint.get("type") == "fixed":
+            rigid.setdefault(_link_of(joint, "parent"), []).append(_link_of(joint, "child"))
+
+    def has_mass(name: str) -> bool:
+        link = links[name]
+        mass = link.find("inertial/mass")
+        own = float(mass.get("value", 0)) > 0 if mass is not None else False
+        shapes = link.find("inertial") is None and link.find("collision") is not None
+        return own or shapes or any(has_mass(child) for child in rigid.get(name, []))
+
+    for joint in joints:
+        name = _link_of(joint, "child")
+        if joint.get("type") == "fixed" or has_mass(name):
+            continue
+        link = links[name]
+        for old in link.findall("inertial"):
+            link.remove(old)
+        inertial = ElementTree.SubElement(link, "inertial")
+        ElementTree.SubElement(inertial, "mass", value=str(SMALL_MASS))
+        diagonal, zero = dict.fromkeys(("ixx", "iyy", "izz"), str(SMALL_INERTIA)), "0"
+        ElementTree.SubElement(inertial, "inertia", diagonal, ixy=zero, ixz=zero, iyz=zero)
 
 
 def _link_of(joint: ElementTree.Element, role: str) -> str:
@@ -84,23 +125,19 @@ def _link_of(joint: ElementTree.Element, role: str) -> str:
 
 def _mesh_bytes(urdf: Path, name: str) -> tuple[str, bytes]:
     """(asset name, bytes in a format MuJoCo reads) of the mesh that `urdf` calls `name`."""
-    relative = name.removeprefix("file://")
-    found = urdf.parent / relative
-    if relative.startswith("package://"):
-        # The package's own folder is some ancestor of the URDF.
-        inside = relative.removeprefix("package://")
-        tails = (inside, inside.partition("/")[2])
-        tries = [parent / tail for parent in urdf.parents for tail in tails]
-        found = next((path for path in tries if path.is_file()), urdf.parent / inside)
-    if not found.is_file():
+    found = find_mesh(urdf, name)
+    if found is None:
         raise HandNotFoundError(
-            f"{urdf.name}: collision mesh {name!r} is missing; looked at {found}"
+            f"{urdf.name}: collision mesh {name!r} is missing; looked in {urdf.parent}"
+            + (" and every folder above it" if name.startswith("package://") else "")
         )
     key = name.replace("://", "_").replace("/", "_")
     content = found.read_bytes()
     suffix = found.suffix.lower()
     ascii_stl = suffix == ".stl" and content[:5] == b"solid" and b"facet" in content[:500]
-    if suffix in (".obj", ".stl") and not ascii_stl:
+    # Of an OBJ in several objects or groups MuJoCo would take the faces of the first alone.
+    parts = suffix == ".obj" and len(OBJ_PART.findall(content)) > 1
+    if suffix in (".obj", ".stl") and not ascii_stl and not parts:
         return key, content
     mesh = trimesh.load(found, force="mesh")  # scene transforms are baked in
     return f"{key}.stl", bytes(mesh.export(file_type="stl"))

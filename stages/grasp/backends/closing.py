@@ -1,8 +1,10 @@
 """Closing a hand on a fixed object until contact, with MuJoCo's kinematics and collision.
 
 No dynamics: the joints move from the pregrasp towards the closed shape in small steps, and a joint
-stops for good once a body that it moves touches the object or another finger. The result does not
-depend on gains or masses, and costs one collision pass a step.
+stops for good once a body that it moves touches the object or another finger. Joints that are
+coupled stop together, once each of the fingers that they move has touched: a jaw on one screw
+pushes the object until both pads are on it. The result does not depend on gains or masses, and
+costs one collision pass a step.
 """
 
 from dataclasses import dataclass
@@ -12,10 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from schemas.records import ObjectAsset
+from stages.assets.hands.errors import HandError
 from stages.assets.hands.spec import HandSpec
 from stages.envs.config import PhysicsConfig
 from stages.envs.mujoco.grasp_model import GraspModel, build_grasp_model
-from stages.envs.mujoco.hand_model import set_hand_qpos
+from stages.envs.mujoco.hand_index import is_below, set_hand_qpos
+from stages.envs.mujoco.ik import TOLERANCE
 
 Float = NDArray[np.float64]
 
@@ -35,14 +39,22 @@ class HandCloser:
     def __init__(self, hand: HandSpec, asset: ObjectAsset) -> None:
         self.hand = hand
         self._m = build_grasp_model(hand, asset, PhysicsConfig())
-        model = self._m.model
-        joints = _joint_ids(self._m)
-        self.joint_range: Float = model.jnt_range[joints].copy()
-        joint_bodies = model.jnt_bodyid[joints]
-        # moves[j, b]: joint j moves body b
-        self._moves = np.array(
-            [[_below(model, b, jb) for b in range(model.nbody)] for jb in joint_bodies]
+        model, index = self._m.model, self._m.index
+        self.joint_range: Float = np.where(
+            model.jnt_limited[index.joint_ids, None] == 1,
+            model.jnt_range[index.joint_ids],
+            [-np.inf, np.inf],
         )
+        moves = _moved_bodies(self._m)
+        # One a group of coupled joints: those joints, and the bodies of each finger they move.
+        self._groups = [
+            (members, _by_finger(moves[members].any(axis=0), index.finger_of_body, members))
+            for members in (index.coupled == c for c in np.unique(index.coupled))
+        ]
+        self._closing = ~np.isin(hand.joint_names, hand.ik_joints)
+        # The base of a rig stands on the table; what can move must stay clear of it.
+        fixed = ~moves.any(axis=0) if self._m.arm is not None else np.zeros(model.nbody, bool)
+        self._lowest_of = [g for g in index.geoms if not fixed[model.geom_bodyid[g]]]
 
     def place_object(self, pose: ArrayLike) -> None:
         """`pose` (7,) world <- object."""
@@ -57,20 +69,38 @@ class HandCloser:
     def lowest(self, qpos: Float) -> float:
         """Lowest z (m, world) of the hand's collision shapes at `qpos`."""
         self._update(qpos)
-        return min(_lowest(self._m.model, self._m.data, g) for g in self._m.index.geoms)
+        return min(_lowest(self._m.model, self._m.data, g) for g in self._lowest_of)
+
+    def placed(self, qpos: Float) -> Float:
+        """(7,) world, the root of a floating hand or the lift_body of a rig at `qpos`."""
+        self._update(qpos)
+        return self._m.body_pose(self._m.index.carrier)
+
+    def reach(self, qpos: Float, target: Float) -> Float | None:
+        """`qpos` (7 + J,) with the arm of a rig moved until `lift_body` is at `target` (7,).
+
+        None when that is out of reach.
+        """
+        if self._m.arm is None:
+            raise HandError(f"hand {self.hand.name!r} has no arm; only a rig (mocap: false) has")
+        reached, error = self._m.arm.reach(qpos, target)
+        return reached if error <= 10 * TOLERANCE else None
 
     def close(self, pregrasp: Float, steps: int) -> tuple[Float, Touch]:
         """The hand (7 + J,) when every joint has touched or closed, and what it touches."""
         start = pregrasp[7:]
         closed = np.clip(self.hand.closed_qpos, *self.joint_range.T)
         qpos = pregrasp.copy()
-        stopped = np.zeros(len(start), bool)
+        stopped = ~self._closing
+        touched = np.zeros(self._m.model.nbody, bool)
         for step in range(1, steps + 1):
             target = start + (closed - start) * (step / steps)
             qpos[7:] = np.where(stopped, qpos[7:], target)
             self._update(qpos)
-            for body in self._touching_bodies():
-                stopped |= self._moves[:, body]
+            touched[list(self._touching_bodies())] = True
+            for members, fingers in self._groups:
+                if all((touched & bodies).any() for bodies in fingers):
+                    stopped |= members
             if stopped.all():
                 break
         return qpos, self._touch()
@@ -107,18 +137,35 @@ class HandCloser:
         )
 
 
-def _joint_ids(m: GraspModel) -> NDArray[np.int64]:
-    """(J,) MuJoCo's joint of each hand joint, control order."""
-    addresses = m.model.jnt_qposadr
-    return np.array([int(np.flatnonzero(addresses == a)[0]) for a in m.index.joint_qpos])
+def _moved_bodies(m: GraspModel) -> NDArray[np.bool_]:
+    """(J, nbody) which bodies each joint moves, by itself or through joints that follow it."""
+    model, index = m.model, m.index
+    joint_at = {int(address): joint for joint, address in enumerate(model.jnt_qposadr)}
+    driven = {int(joint): [int(joint)] for joint in index.joint_ids}
+    for address, master in zip(index.followers.qpos, index.followers.master_qpos, strict=True):
+        for joints in driven.values():
+            if joint_at.get(int(master)) in joints:
+                joints.append(joint_at[int(address)])
+    return np.array(
+        [
+            [
+                any(is_below(model, body, int(model.jnt_bodyid[j])) for j in driven[int(joint)])
+                for body in range(model.nbody)
+            ]
+            for joint in index.joint_ids
+        ]
+    )
 
 
-def _below(model: mujoco.MjModel, body: int, ancestor: int) -> bool:
-    while body > 0:
-        if body == ancestor:
-            return True
-        body = int(model.body_parentid[body])
-    return False
+def _by_finger(
+    moved: NDArray[np.bool_], finger_of_body: NDArray[np.int64], members: NDArray[np.bool_]
+) -> list[NDArray[np.bool_]]:
+    """The `moved` bodies (nbody,), split by finger when several joints move them together."""
+    if members.sum() == 1:
+        return [moved]
+    fingers = np.unique(finger_of_body[moved])
+    named = [moved & (finger_of_body == finger) for finger in fingers if finger >= 0]
+    return named or [moved]
 
 
 def _lowest(model: mujoco.MjModel, data: mujoco.MjData, geom: int) -> float:

@@ -12,7 +12,8 @@ from stages.assets.hands.errors import HandError
 from stages.assets.hands.load import load_hand
 from stages.assets.hands.models import resolve_model
 from stages.assets.hands.spec import HandSpec
-from stages.envs.mujoco.hand_model import drive_hand, hand_index, hand_mjspec, set_hand_qpos
+from stages.envs.mujoco.hand_index import drive_hand, hand_index, set_hand_qpos
+from stages.envs.mujoco.hand_model import hand_mjspec
 
 HANDS = ("allegro_right", "panda_gripper")
 
@@ -127,3 +128,87 @@ def test_native_dynamics_keep_tendons_and_gains(tmp_path: Path) -> None:
     assert compiled.dof_damping[index.joint_dof[1]] == pytest.approx(0.3)
     with pytest.raises(HandError, match="kp: native_dynamics takes the model's own"):
         replace(hand, kp=(1.0, 1.0, 1.0))
+
+
+def two_fingers(model: Path, **changes: object) -> HandSpec:
+    zeros = (0.0, 0.0)
+    values = dict(
+        name="two", kind="dexterous", model=str(model), licence="CC0", root_body="palm",
+        joint_names=("a", "c"), open_qpos=zeros, pregrasp_qpos=zeros, closed_qpos=zeros,
+        squeeze_delta=zeros, kp=(1.0, 1.0), damping=(0.1, 0.1), force_limits=(1.0, 1.0),
+        finger_prefixes=("near|far", "thumb"), contact_bodies=("far", "thumb"),
+        tip_bodies=("far", "thumb"), T_root_grasp=(0, 0, 0.1, 1, 0, 0, 0), armature=1e-3,
+    ) | changes  # fmt: skip
+    return HandSpec(**values)  # type: ignore[arg-type]
+
+
+ARM_AND_HAND = """<mujoco><compiler angle="radian"/><worldbody><geom type="plane" size="1 1 1"/>
+  <body name="arm"><joint name="elbow"/><geom size=".02"/>
+    <body name="palm" pos="0 0 .3"><joint name="wrist"/><geom size=".02"/>
+      <body name="near" pos="0 0 .05"><joint name="a" range="0 2"/><geom size=".01"/>
+        <body name="far" pos="0 0 .05"><joint name="b" ref="0.2"/><geom size=".01"/></body></body>
+      <body name="thumb" pos="0 .05 0"><joint name="c"/><geom size=".01"/></body>
+    </body></body></worldbody>
+  <contact><exclude body1="arm" body2="palm"/><exclude body1="near" body2="thumb"/></contact>
+  <equality><joint joint1="b" joint2="a" polycoef="0.1 0.5 0.3 0 0"/></equality>
+  <actuator>{actuators}</actuator></mujoco>"""
+
+
+def test_what_is_above_the_root_goes_with_all_that_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "arm.xml"
+    path.write_text(
+        ARM_AND_HAND.format(
+            actuators='<position name="lift" joint="elbow"/><position name="turn" joint="wrist"/>'
+            '<position name="pull" joint="a" kp="5"/>'
+        )
+    )
+    model = hand_mjspec(two_fingers(path)).compile()
+    names = [model.joint(j).name for j in range(model.njnt)]
+    assert names == ["root_free", "a", "b", "c"]
+    assert [model.actuator(i).name for i in range(model.nu)] == ["a", "c"]
+    bodies = [model.body(b).name for b in range(model.nbody)]
+    assert bodies == ["world", "palm", "near", "far", "thumb", "hand_mocap"]
+    assert (model.geom_type != mujoco.mjtGeom.mjGEOM_PLANE).all()
+    native = hand_mjspec(
+        two_fingers(path, native_dynamics=True, kp=(), damping=(), force_limits=())
+    ).compile()
+    assert [native.actuator(i).name for i in range(native.nu)] == ["pull"]
+    assert native.nexclude == 1
+
+
+def test_a_joint_that_follows_is_put_by_its_equality(tmp_path: Path) -> None:
+    """b - ref = 0.1 + 0.5 a + 0.3 a^2, and b moves what a moves: the simulation agrees."""
+    path = tmp_path / "arm.xml"
+    path.write_text(ARM_AND_HAND.format(actuators=""))
+    hand = two_fingers(path)
+    model = hand_mjspec(hand).compile()
+    data, index = mujoco.MjData(model), hand_index(hand, model)
+    set_hand_qpos(data, index, np.array([0, 0, 0, 1, 0, 0, 0, 0.6, 0.0]))
+    expected = 0.2 + 0.1 + 0.5 * 0.6 + 0.3 * 0.36
+    assert data.joint("b").qpos[0] == pytest.approx(expected)
+    model.opt.gravity[:] = 0
+    mujoco.mj_step(model, data, 500)
+    assert data.joint("a").qpos[0] == pytest.approx(0.6, abs=1e-3)
+    assert data.joint("b").qpos[0] == pytest.approx(expected, abs=1e-3)
+    assert index.coupled.tolist() == [0, 1]
+
+
+def test_control_in_other_units_and_what_is_no_servo(tmp_path: Path) -> None:
+    """At rest g ctrl + b0 + b1 q = 0."""
+    path = tmp_path / "arm.xml"
+    general = '<general name="{}" joint="{}" biastype="affine" gainprm="2" biasprm="{}"/>'
+    native = dict(native_dynamics=True, kp=(), damping=(), force_limits=())
+    path.write_text(
+        ARM_AND_HAND.format(
+            actuators=general.format("one", "a", "3 -50 -1")
+            + '<position name="two" joint="c" kp="4"/>'
+        )
+    )
+    hand = two_fingers(path, **native)
+    model = hand_mjspec(hand).compile()
+    data, index = mujoco.MjData(model), hand_index(hand, model)
+    drive_hand(data, index, np.array([0, 0, 0, 1, 0, 0, 0, 0.4, 0.3]))
+    np.testing.assert_allclose(data.ctrl, [(50 * 0.4 - 3) / 2, 0.3])
+    path.write_text(ARM_AND_HAND.format(actuators='<motor name="push" joint="a"/>'))
+    with pytest.raises(HandError, match="'push' is no position servo"):
+        hand_index(hand, hand_mjspec(hand).compile())

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from stages.assets.hands.load import hand_digest, load_hand
-from stages.envs.mujoco.hand_model import hand_index, hand_mjspec, set_hand_qpos
+from stages.envs.mujoco.hand_index import hand_index, set_hand_qpos
+from stages.envs.mujoco.hand_model import hand_mjspec
 from tests.reference import REFERENCE
 
 MENAGERIE = Path(os.environ.get("MENAGERIE_ROOT") or REFERENCE / "menagerie")

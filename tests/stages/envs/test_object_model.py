@@ -8,7 +8,8 @@ import pytest
 
 from schemas.records import ObjectAsset
 from stages.assets.hands.load import load_hand
-from stages.envs.mujoco.hand_model import hand_index, hand_mjspec, set_hand_qpos
+from stages.envs.mujoco.hand_index import hand_index, set_hand_qpos
+from stages.envs.mujoco.hand_model import hand_mjspec
 from stages.envs.mujoco.object_model import add_object, add_table
 
 MakeBox = Callable[..., ObjectAsset]

@@ -13,7 +13,7 @@ from schemas.records import Cloud, ObjectAsset, Scene
 from stages.crop import CropSpec, crop_pixels
 from stages.render.backends.embree import EmbreeBackend, PreparedScene
 from stages.render.config import RenderConfig
-from stages.render.cull import hull_mask, surviving_pixels
+from stages.render.cull import Footprint, surviving_pixels
 from stages.render.stage import render_view
 from tests.stages.render.conftest import K
 
@@ -76,7 +76,7 @@ def test_few_rays_are_cast_for_a_small_object(
 
 def test_a_hull_behind_the_camera_is_not_culled() -> None:
     camera = Camera(intrinsics=K, T_world_cam=np.eye(4))
-    assert hull_mask(np.array([[0, 0, 1.0], [0.1, 0, 1.0], [0, 0.1, -0.2]]), camera) is None
+    assert not Footprint(camera).add(np.array([[0, 0, 1.0], [0.1, 0, 1.0], [0, 0.1, -0.2]]))
 
 
 def test_all_fields_of_a_cloud_are_compared() -> None:

@@ -11,7 +11,7 @@ from stages.envs.base import GraspResult, Rollout
 from stages.envs.config import ClosingConfig, MetricsConfig
 from stages.envs.errors import StoppedError
 from stages.envs.mujoco.grasp_model import GraspModel
-from stages.envs.mujoco.hand_model import drive_hand, set_hand_qpos
+from stages.envs.mujoco.hand_index import drive_hand, set_hand_qpos
 from stages.envs.mujoco.metrics import count_contacts, grasp_metrics, penetration
 from stages.envs.outcomes import (
     DIVERGED,

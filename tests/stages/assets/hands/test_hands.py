@@ -1,16 +1,20 @@
 """Hand files: what is refused, and that the digest follows content, not place."""
 
+import sys
 from dataclasses import replace
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
 from stages.assets.hands.errors import HandError, HandNotFoundError, UnknownHandKeyError
-from stages.assets.hands.load import HANDS_DIR, hand_digest, hand_names, load_hand
-from stages.assets.hands.models import model_files, resolve_model
+from stages.assets.hands.load import HANDS_DIR, hand_digest, load_hand
+from stages.assets.hands.models import model_files, model_is_here, resolve_model
+from tests.hands import hand_params
 
 
-@pytest.mark.parametrize("name", hand_names())
+@pytest.mark.parametrize("name", hand_params())
 def test_every_hand_of_the_repository_loads(name: str) -> None:
     spec = load_hand(name)
     assert spec.name == name
@@ -53,3 +57,59 @@ def test_digest_follows_the_bytes_of_the_meshes(tmp_path: Path) -> None:
     mesh.write_bytes(mesh.read_bytes() + b"\0")
     changed = hand_digest(replace(spec, model=str(tmp_path / "b" / source.name)))
     assert changed != digests[0]
+
+
+MENAGERIE_MODEL = "menagerie://leap_hand/right_hand.xml"
+
+
+def test_menagerie_is_a_folder_or_a_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MENAGERIE_ROOT first; then the package, which is asked for a robot's folder by name."""
+    model = tmp_path / "leap_hand" / "right_hand.xml"
+    model.parent.mkdir()
+    model.write_text("<mujoco/>")
+    monkeypatch.setenv("MENAGERIE_ROOT", str(tmp_path))
+    assert resolve_model(MENAGERIE_MODEL) == model.resolve()
+    monkeypatch.delenv("MENAGERIE_ROOT")
+    monkeypatch.setitem(sys.modules, "mujoco_menagerie", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(HandNotFoundError, match=r"MENAGERIE_ROOT.*pip install mujoco-menagerie"):
+        resolve_model(MENAGERIE_MODEL)
+    assert not model_is_here(MENAGERIE_MODEL)
+
+    class Failed(Exception):
+        """As the package's MenagerieError."""
+
+    package = ModuleType("mujoco_menagerie")
+    package.MenagerieError = Failed
+    package.get = lambda name: SimpleNamespace(path=lambda: tmp_path / name)
+    package.Cache = lambda: SimpleNamespace(is_cached=lambda robot: False)
+    monkeypatch.setitem(sys.modules, "mujoco_menagerie", package)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: ModuleSpec(name, None))
+    assert resolve_model(MENAGERIE_MODEL) == model.resolve()
+    assert not model_is_here(MENAGERIE_MODEL)  # it would have to be downloaded
+
+    def offline(name: str) -> None:
+        raise Failed("no network")
+
+    package.get = offline
+    with pytest.raises(HandNotFoundError, match=r"no network; without a network, set MENAGERIE"):
+        resolve_model(MENAGERIE_MODEL)
+
+
+def test_meshes_of_packages_are_part_of_the_digest(tmp_path: Path) -> None:
+    (tmp_path / "maker_description" / "urdf").mkdir(parents=True)
+    mesh = tmp_path / "maker_description" / "palm.stl"
+    mesh.write_bytes(b"one")
+    urdf = tmp_path / "maker_description" / "urdf" / "hand.urdf"
+    urdf.write_text(
+        '<robot name="r"><link name="palm"><collision><geometry>'
+        '<mesh filename="package://maker_description/palm.stl"/>'
+        "</geometry></collision></link></robot>"
+    )
+    assert model_files(urdf) == sorted([mesh, urdf])
+    hand = replace(load_hand("panda_gripper"), model=str(urdf))
+    first = hand_digest(hand)
+    mesh.write_bytes(b"two")
+    assert hand_digest(hand) != first
