@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from pathlib import PurePath
 from typing import Any
@@ -12,12 +12,16 @@ from stages.contract import Item
 
 
 def plain(value: Any, *, content_only: bool = False) -> Any:
-    """`value` as JSON values. `content_only` leaves out fields marked PLAN_ONLY, at any depth."""
+    """`value` as JSON values.
+
+    `content_only` leaves out fields marked PLAN_ONLY, and those marked OPTIONAL that have their
+    default, at any depth.
+    """
     if is_dataclass(value) and not isinstance(value, type):
         return {
             f.name: plain(getattr(value, f.name), content_only=content_only)
             for f in fields(value)
-            if not (content_only and f.metadata.get("plan_only"))
+            if not (content_only and _keyless(f, getattr(value, f.name)))
         }
     if isinstance(value, Mapping):
         return {str(k): plain(v, content_only=content_only) for k, v in value.items()}
@@ -38,6 +42,13 @@ def plain(value: Any, *, content_only: bool = False) -> Any:
     )
 
 
+def _keyless(f: "Field[Any]", value: Any) -> bool:
+    if f.metadata.get("optional"):
+        default = f.default_factory() if f.default_factory is not MISSING else f.default
+        return value == default
+    return bool(f.metadata.get("plan_only"))
+
+
 def canonical_json(value: Any) -> str:
     """One text per value: sorted keys, no spaces, shortest round-trip floats, no NaN."""
     return json.dumps(
@@ -51,8 +62,15 @@ def digest(value: Any) -> str:
 
 
 def record_schema(record: type) -> str:
-    """Digest of a record's field names and types: another shape of record is another key."""
-    return digest([[f.name, str(f.type)] for f in fields(record)])  # type: ignore[arg-type]
+    """Digest of a record's field names and types: another shape of record is another key.
+
+    Fields with a default came later and are empty unless asked for: `decode` fills them in.
+    """
+    return digest([[f.name, str(f.type)] for f in fields(record) if _required(f)])
+
+
+def _required(f: "Field[Any]") -> bool:
+    return f.default is MISSING and f.default_factory is MISSING
 
 
 def config_digest(config: Any) -> str:

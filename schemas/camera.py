@@ -1,17 +1,21 @@
-"""Pinhole cameras, OpenCV convention (x right, y down, z forward), pixel centres at +0.5."""
+"""Cameras, OpenCV convention (x right, y down, z forward), pixel centres at +0.5."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from schemas.distortion import Distortion
 from schemas.errors import SchemaError
 from schemas.frames import check_transform
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Intrinsics:
-    """Focal lengths and principal point in pixels, always with the image size they belong to."""
+    """Focal lengths and principal point in pixels, always with the image size they belong to.
+
+    A pixel is where `distortion` puts the ray, times the focal length, plus the principal point.
+    """
 
     fx: float
     fy: float
@@ -19,6 +23,7 @@ class Intrinsics:
     cy: float
     width: int
     height: int
+    distortion: Distortion = field(default_factory=Distortion)
 
     def __post_init__(self) -> None:
         problems: list[str] = []
@@ -57,19 +62,22 @@ class Intrinsics:
         return np.array([[self.fx, 0, self.cx], [0, self.fy, self.cy], [0, 0, 1]], np.float64)
 
     @classmethod
-    def from_array(cls, numbers: ArrayLike) -> "Intrinsics":
-        """From (6,) fx fy cx cy width height, the form in which datasets store them."""
+    def from_array(cls, numbers: ArrayLike, distortion: ArrayLike = ()) -> "Intrinsics":
+        """From (6,) fx fy cx cy width height and `Distortion.to_array`, as datasets store them."""
         fx, fy, cx, cy, width, height = np.asarray(numbers, np.float64).tolist()
-        return cls(fx=fx, fy=fy, cx=cx, cy=cy, width=int(width), height=int(height))
+        lens = Distortion.from_array(distortion)
+        size = {"width": int(width), "height": int(height)}
+        return cls(fx=fx, fy=fy, cx=cx, cy=cy, distortion=lens, **size)
 
     def to_array(self) -> NDArray[np.float64]:
-        """(6,) float64 fx fy cx cy width height, pixels; `from_array` gives the camera back."""
+        """(6,) float64 fx fy cx cy width height, pixels; without the distortion."""
         return np.array([self.fx, self.fy, self.cx, self.cy, self.width, self.height], np.float64)
 
     def rescaled(self, width: int, height: int) -> "Intrinsics":
         """The same camera with its image resized to `width` x `height` pixels."""
         sx, sy = width / self.width, height / self.height
-        return Intrinsics(
+        return replace(
+            self,
             fx=self.fx * sx,
             fy=self.fy * sy,
             cx=self.cx * sx,
@@ -77,6 +85,13 @@ class Intrinsics:
             width=width,
             height=height,
         )
+
+    def project(self, points_cam: ArrayLike) -> NDArray[np.float64]:
+        """(N, 3) points, camera frame -> (N, 2) pixels u, v; NaN for z <= 0."""
+        x, y, z = np.asarray(points_cam, np.float64).T
+        ahead = np.where(z > 0, z, np.nan)
+        x, y = self.distortion.distort(x / ahead, y / ahead)
+        return np.stack([self.fx * x + self.cx, self.fy * y + self.cy], axis=1)
 
     def check_image(self, shape: tuple[int, ...], name: str = "depth") -> None:
         """Raise SchemaError unless `shape` is (height, width) of these intrinsics."""

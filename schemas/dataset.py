@@ -29,6 +29,7 @@ class Field:
     high: float | None = None
     no_data: str = ""  # how a missing value is written; "" when none may be missing
     strings: str = ""  # group attribute whose list this array indexes
+    optional: bool = False  # written only when asked for
 
     def attributes(self, cloud_frame: str) -> dict[str, Any]:
         """What is stored with the array, JSON values."""
@@ -84,6 +85,16 @@ CLOUD_FIELDS: dict[str, Field] = {
         dtype="uint16", shape=("point",), unit="", frame="",
         description="segment id: 0 background, 1 table, 2.. objects in scene order",
     ),
+    "normals": Field(
+        dtype="float32", shape=("point", 3), unit="", frame=CLOUD_FRAME, low=-1, high=1,
+        optional=True, description="unit normal of the face that was hit, towards the camera; "
+        "only with render.normals",
+    ),
+    "colour": Field(
+        dtype="uint8", shape=("point", 3), unit="", frame="", no_data="0 0 0", optional=True,
+        description="RGB of the object's vertices; unknown for the table and for objects whose "
+        "file has no colours; only with render.colour",
+    ),
     "cloud_offsets": Field(
         dtype="int64", shape=("cloud+1",), unit="", frame="", low=0,
         description="cloud c is points[cloud_offsets[c]:cloud_offsets[c + 1]]",
@@ -103,6 +114,11 @@ CLOUD_FIELDS: dict[str, Field] = {
     "intrinsics": Field(
         dtype="float64", shape=("cloud", 6), unit="pixel", frame="image", low=0,
         description="fx fy cx cy width height; OpenCV, pixel centres at +0.5",
+    ),
+    "distortion": Field(
+        dtype="float64", shape=("cloud", 6), unit="", frame="image", optional=True,
+        description="lens: model (0 none, 1 brown_conrady, 2 kannala_brandt), then k1 k2 p1 p2 k3 "
+        "or k1 k2 k3 k4 0 as in OpenCV; absent when no lens is distorted",
     ),
     "T_world_cam": Field(
         dtype="float64", shape=("cloud", 4, 4), unit="m", frame="world <- camera",
@@ -139,6 +155,25 @@ CLOUD_FIELDS: dict[str, Field] = {
     "scenes/settle_time": Field(
         dtype="float64", shape=("scene",), unit="s", frame="", low=0,
         description="simulated time until at rest",
+    ),
+    "visibility/*/row_offsets": Field(
+        dtype="int64", shape=("cloud+1",), unit="", frame="", low=0, optional=True,
+        description="cloud c has the rows row_offsets[c]:row_offsets[c + 1] below, one for each "
+        "grasp of each of its objects; only with shard.visibility",
+    ),
+    "visibility/*/object_slot": Field(
+        dtype="int32", shape=("seen",), unit="", frame="", low=0, optional=True,
+        description="place of the grasp's object in the scene: segment id less 2",
+    ),
+    "visibility/*/grasp_index": Field(
+        dtype="int64", shape=("seen",), unit="", frame="", low=0, optional=True,
+        description="identity of the grasp within (hand, object)",
+    ),
+    "visibility/*/share": Field(
+        dtype="float32", shape=("seen",), unit="", frame="", low=0, high=1, no_data="NaN",
+        optional=True,
+        description="share of the surface around the grasp's contacts that has points of the "
+        "cloud near it; no data for a grasp without contact",
     ),
 }  # fmt: skip
 """Arrays of `<split>-NNNNN.zarr`."""
@@ -233,7 +268,7 @@ FIELDS: dict[str, Field] = CLOUD_FIELDS | GRASP_FIELDS
 def field_of(name: str) -> Field:
     """The entry of an array by its path in the shard, e.g. `labels/allegro/fc/success`."""
     parts = name.split("/")
-    if parts[0] in ("grasps", "labels"):
+    if parts[0] in ("grasps", "labels", "visibility"):
         parts[1:-1] = ["*"] * (len(parts) - 2)
     try:
         return FIELDS["/".join(parts)]

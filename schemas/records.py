@@ -5,7 +5,7 @@ records is an ordinary `.npz` file.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,6 +14,19 @@ from numpy.typing import NDArray
 from schemas.errors import SchemaError
 
 R = TypeVar("R")
+
+
+def _no_vectors() -> NDArray[np.float32]:
+    return np.zeros((0, 3), np.float32)
+
+
+def _no_colours() -> NDArray[np.uint8]:
+    return np.zeros((0, 3), np.uint8)
+
+
+def _no_numbers() -> NDArray[np.float64]:
+    return np.zeros(0)
+
 
 BACKGROUND, TABLE, FIRST_OBJECT = 0, 1, 2
 """Segment ids: ours, never a simulator's. Objects of a scene count up from FIRST_OBJECT."""
@@ -45,6 +58,8 @@ class ObjectAsset:
     stable_poses: NDArray[np.float64]  # (S, 7) pose of the object on the plane z = 0
     stable_probabilities: NDArray[np.float64]  # (S,), falling
     notes: str  # what lint found and repair did; "" when nothing
+    # Fields with a default are empty unless asked for; records written before them still read.
+    vertex_colours: NDArray[np.uint8] = field(default_factory=_no_colours)  # (V, 3) RGB or (0, 3)
 
     def pieces(self) -> list[tuple[NDArray[np.float32], NDArray[np.int32]]]:
         """Convex pieces as (vertices (v, 3), faces (f, 3)), in their fixed order."""
@@ -93,6 +108,10 @@ class Cloud:
     valid_count: int  # points that survived the crop, before sampling
     intrinsics: NDArray[np.float64]  # (6,) fx fy cx cy width height
     T_world_cam: NDArray[np.float64]  # (4, 4)
+    # Fields with a default are empty unless asked for; records written before them still read.
+    distortion: NDArray[np.float64] = field(default_factory=_no_numbers)  # (6,) see Distortion
+    normals: NDArray[np.float32] = field(default_factory=_no_vectors)  # (N, 3) unit, in `frame`
+    colour: NDArray[np.uint8] = field(default_factory=_no_colours)  # (N, 3) RGB, 0 0 0 unknown
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -153,29 +172,36 @@ class LabelSet:
 def encode(record: Any) -> dict[str, NDArray[Any]]:
     """Record -> arrays by field name. Strings become unicode arrays; nothing is pickled."""
     out: dict[str, NDArray[Any]] = {}
-    for field in fields(record):
-        value = np.asarray(getattr(record, field.name))
+    for f in fields(record):
+        value = np.asarray(getattr(record, f.name))
         if value.dtype == object:
-            raise SchemaError(f"{type(record).__name__}.{field.name}: object arrays are refused")
-        out[field.name] = value
+            raise SchemaError(f"{type(record).__name__}.{f.name}: object arrays are refused")
+        out[f.name] = value
     return out
 
 
 def decode(cls: type[R], arrays: Mapping[str, NDArray[Any]]) -> R:
-    """Arrays by field name -> record; raises SchemaError naming every missing or extra field."""
-    names = {field.name for field in fields(cls)}  # type: ignore[arg-type]
-    if names != set(arrays):
+    """Arrays by field name -> record; raises SchemaError naming every missing or extra field.
+
+    A missing field that has a default takes it.
+    """
+    known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
+    needed = {
+        name for name, f in known.items() if f.default is MISSING and f.default_factory is MISSING
+    }
+    missing, unknown = needed - set(arrays), set(arrays) - set(known)
+    if missing or unknown:
         raise SchemaError(
-            f"{cls.__name__}: missing fields {sorted(names - set(arrays))}, "
-            f"unknown fields {sorted(set(arrays) - names)}; written by another version?"
+            f"{cls.__name__}: missing fields {sorted(missing)}, unknown fields {sorted(unknown)}; "
+            "written by another version?"
         )
     values: dict[str, Any] = {}
-    for field in fields(cls):  # type: ignore[arg-type]
-        array = arrays[field.name]
-        if str(field.type).startswith("tuple"):
-            values[field.name] = tuple(array.tolist())
-        elif array.ndim == 0 and "NDArray" not in str(field.type):
-            values[field.name] = array.item()
+    for name, array in arrays.items():
+        type_ = str(known[name].type)
+        if type_.startswith("tuple"):
+            values[name] = tuple(array.tolist())
+        elif array.ndim == 0 and "NDArray" not in type_:
+            values[name] = array.item()
         else:
-            values[field.name] = array
+            values[name] = array
     return cls(**values)

@@ -18,6 +18,10 @@ PLAN_ONLY = {"plan_only": True}
 """`dataclasses.field(metadata=PLAN_ONLY)`: the field says how much to do, not how. It is left out
 of the content key, so that adding 500 scenes leaves the old ones as they are."""
 
+OPTIONAL = {"optional": True}
+"""`metadata=OPTIONAL`: left out of the content key while it has its default. For an option that
+came later and changes nothing unless asked for: what was made before it keeps its keys."""
+
 CONFIG_PATH = {"config_path": True}
 """`metadata=PLAN_ONLY | CONFIG_PATH`: a path that starts at the folder of the config file; in a
 tuple, only entries with a file suffix are paths, the others are names. What the files hold goes

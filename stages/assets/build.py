@@ -11,7 +11,7 @@ from stages.assets.errors import ConvexError, MeshFileError
 from stages.assets.hull import Hull
 from stages.assets.inertia import MassProperties, mass_properties, union_mass_properties
 from stages.assets.lint import FATAL, Problem, describe, lint
-from stages.assets.load import Mesh, load_mesh
+from stages.assets.load import Mesh, load_mesh, nearest_colours
 from stages.assets.repair import open_edges, repair, thin
 from stages.assets.sources import ObjectSource
 from stages.assets.stable import stable_poses
@@ -41,7 +41,7 @@ def build_asset(source: ObjectSource, sha256: str, config: AssetsConfig) -> Outc
             "changed_mesh", f"sha256 {found[:12]} where {sha256[:12]} was planned; run again"
         )
     try:
-        raw = load_mesh(data, source.path.suffix, config.scale)
+        raw = load_mesh(data, source.path.suffix, config.scale, config.colour)
     except MeshFileError as error:
         return failed("bad_mesh", str(error))
     problems = lint(raw, config.min_extent, config.max_extent)
@@ -62,7 +62,7 @@ def build_asset(source: ObjectSource, sha256: str, config: AssetsConfig) -> Outc
     notes = _notes(problems, raw, solid, method)
     return Outcome(
         id=source.object_id,
-        record=_record(source, sha256, config, solid, pieces, mass, notes),
+        record=_record(source, sha256, config, raw, solid, pieces, mass, notes),
     )
 
 
@@ -96,6 +96,7 @@ def _record(
     source: ObjectSource,
     sha256: str,
     config: AssetsConfig,
+    raw: Mesh,
     solid: Mesh,
     pieces: list[Hull],
     mass: MassProperties,
@@ -132,4 +133,5 @@ def _record(
         stable_poses=rest.poses,
         stable_probabilities=rest.probabilities,
         notes=notes,
+        vertex_colours=nearest_colours(raw, seen.vertices),
     )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from stages.assets.errors import AssetConfigError
-from stages.contract import CONFIG_PATH, PLAN_ONLY
+from stages.contract import CONFIG_PATH, OPTIONAL, PLAN_ONLY
 
 SPLITS = ("train", "val", "test")
 
@@ -70,6 +70,8 @@ class AssetsConfig:
     licence: str = "unspecified"  # of the meshes given by path; sources of packages know theirs
     max_object_bytes: int = 200_000_000  # larger files are refused
     max_faces: int = 20_000  # of the mesh that rays hit; denser ones are thinned by clustering
+    # Carry the colours that lie in the mesh file itself (ply, glb) as colours of the vertices.
+    colour: bool = field(default=False, metadata=OPTIONAL)
     convex: ConvexConfig = field(default_factory=ConvexConfig)
     convex_timeout_s: float = field(default=120.0, metadata=PLAN_ONLY)  # wall clock; decides only
     # whether there is a record, never what is in it

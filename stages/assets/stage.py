@@ -27,7 +27,8 @@ class AssetsStage:
         return [
             Item(
                 id=source.object_id,
-                params={"source": source.uri, "sha256": source.sha256(), "scale": config.scale},
+                params={"source": source.uri, "sha256": source.sha256(), "scale": config.scale}
+                | ({"colour": True} if config.colour else {}),
                 tags={"split": split_of(source.object_id, config)},
             )
             for source in sources

@@ -3,8 +3,9 @@
 numpy, the standard library and `schemas` only, so that a robot needs nothing else.
 """
 
-from stages.crop.crop import CroppedCloud, crop_depth, crop_pixels, pixel_slopes
+from stages.crop.crop import CroppedCloud, crop_depth, crop_pixels
 from stages.crop.errors import CropDigestError, CropError, SegmentNameError
+from stages.crop.rays import pixel_slopes, slopes_at
 from stages.crop.sampling import farthest_order, farthest_points
 from stages.crop.segments import kept_segments
 from stages.crop.spec import CropSpec
@@ -21,4 +22,5 @@ __all__ = [
     "farthest_points",
     "kept_segments",
     "pixel_slopes",
+    "slopes_at",
 ]

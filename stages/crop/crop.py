@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from schemas.camera import Intrinsics
 from schemas.frames import check_quaternion, check_transform, invert, pose_to_matrix
 from stages.crop.errors import CropError
+from stages.crop.rays import slopes_at
 from stages.crop.sampling import inliers, sample
 from stages.crop.segments import kept_segments
 from stages.crop.spec import CropSpec
@@ -32,13 +33,6 @@ class CroppedCloud:
     segment: NDArray[np.uint16]
     pixel: NDArray[np.int64]
     valid_count: int
-
-
-def pixel_slopes(intrinsics: Intrinsics) -> tuple[F32, F32]:
-    """x/z of each column (W,) and y/z of each row (H,), at pixel centres (+0.5), camera frame."""
-    column = (np.arange(intrinsics.width) + 0.5 - intrinsics.cx) / intrinsics.fx
-    row = (np.arange(intrinsics.height) + 0.5 - intrinsics.cy) / intrinsics.fy
-    return column.astype(np.float32), row.astype(np.float32)
 
 
 def crop_depth(
@@ -123,9 +117,11 @@ def crop_pixels(
         keep &= table[segment]
     pixel, z, segment = pixel[keep], z[keep], segment[keep]
 
-    column_slope, row_slope = pixel_slopes(intrinsics)
-    row, column = np.divmod(pixel, intrinsics.width)
-    points = np.stack([column_slope[column] * z, row_slope[row] * z, z], axis=1)
+    x, y = slopes_at(pixel, intrinsics)
+    points = np.stack([x * z, y * z, z], axis=1)
+    if intrinsics.distortion:
+        reached = np.isfinite(x)
+        points, segment, pixel = points[reached], segment[reached], pixel[reached]
 
     to_world = None
     if spec.frame == "world" or (spec.box_min is not None and spec.box_frame == "world"):

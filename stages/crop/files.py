@@ -5,6 +5,7 @@ Whatever a sensor's driver writes becomes metres and the project's conventions h
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.camera import Intrinsics
+from schemas.distortion import Distortion
 from schemas.frames import check_transform
 from stages.crop.crop import CroppedCloud
 from stages.crop.errors import ImageFileError
@@ -72,7 +74,9 @@ def to_metres(image: NDArray[Any], scale: float | None, name: str = "depth") -> 
 def parse_intrinsics(text: str, shape: tuple[int, ...]) -> Intrinsics:
     """Intrinsics of an image of `shape` (H, W) from a JSON file or from numbers.
 
-    The file holds fx, fy, cx, cy, width, height, or K (3, 3), width, height. Numbers are
+    The file holds fx, fy, cx, cy, width, height, or K (3, 3), width, height; and, for a lens with
+    distortion, "distortion": {"model": "brown_conrady", "k1": ...} (schemas/distortion.py). An
+    image that the driver has rectified already has none. Numbers are
     "fx,fy,cx,cy", whose principal point must lie near the middle, or "fx,fy,cx,cy,width,height".
     Raises ImageFileError, or SchemaError when they belong to another image size.
     """
@@ -92,6 +96,8 @@ def parse_intrinsics(text: str, shape: tuple[int, ...]) -> Intrinsics:
             if missing:
                 raise ImageFileError(f"{text}: lacks {', '.join(missing)} (pixels), or K")
             out = _intrinsics([found[k] for k in ("fx", "fy", "cx", "cy", "width", "height")], text)
+        if "distortion" in found:
+            out = replace(out, distortion=Distortion.from_dict(found["distortion"]))
     else:
         numbers = text.split(",")
         if len(numbers) not in (4, 6):

@@ -6,14 +6,15 @@ have survived is lost; everything inside is still cast against every occluder.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.camera import Camera
+from schemas.camera import Camera, Intrinsics
 from schemas.frames import invert, pose_to_matrix, transform_points
 from schemas.records import FIRST_OBJECT, Scene
-from stages.crop import CropSpec, kept_segments
+from stages.crop import CropSpec, kept_segments, slopes_at
 
 Float = NDArray[np.float64]
 NEAR = 1e-3  # m; a hull that reaches behind this plane has no bounded projection
@@ -55,12 +56,16 @@ class Footprint:
 
     Each hull is convex in the image too, so a row holds one stretch of it. Only where stretches
     begin and end is written down; one running sum over the image then covers all hulls.
+
+    Behind a distorted lens a hull is not convex, so it is drawn in the image of an ideal lens, and
+    each pixel looks up the cell that its ray passes: conservative however the lens bends.
     """
 
     def __init__(self, camera: Camera) -> None:
-        self.intrinsics = camera.intrinsics
+        K = camera.intrinsics
+        self.intrinsics, self._cell = _ideal_image(K) if K.distortion else (K, None)
         # one column more, where stretches end that reach the right edge
-        shape = (camera.intrinsics.height, camera.intrinsics.width + 1)
+        shape = (K.height, K.width + 1)
         self._changes = np.zeros(shape, np.int16)
 
     def add(self, points_cam: Float) -> bool:
@@ -100,7 +105,32 @@ class Footprint:
 
     def mask(self) -> NDArray[np.bool_]:
         """(H, W)."""
-        return np.cumsum(self._changes[:, :-1], axis=1, dtype=np.int16) > 0
+        mask = np.cumsum(self._changes[:, :-1], axis=1, dtype=np.int16) > 0
+        if self._cell is None:
+            return mask
+        return np.append(mask.reshape(-1), False)[self._cell].reshape(mask.shape)
+
+
+@lru_cache(maxsize=4)
+def _ideal_image(K: Intrinsics) -> tuple[Intrinsics, NDArray[np.int64]]:
+    """An ideal image of the size of K's over the same field of view, and each pixel's cell in it.
+
+    Cells (H * W,) are row * width + column, or -1 where no ray comes out of the lens.
+    """
+    numbers: list[float] = []
+    places: list[NDArray[np.int64]] = []
+    slopes = [s.astype(np.float64) for s in slopes_at(np.arange(K.height * K.width), K)]
+    for slope, size in zip(slopes, (K.width, K.height), strict=True):
+        low = min(float(np.nanmin(slope, initial=0.0)), 0.0)
+        high = max(float(np.nanmax(slope, initial=0.0)), 0.0)
+        focal = size / max(high - low, 1e-9)
+        numbers += [focal, min(max(-low * focal, 0.0), float(size))]
+        cell = np.floor(np.nan_to_num(slope) * focal - low * focal).astype(np.int64)
+        places.append(np.clip(cell, 0, size - 1))
+    fx, cx, fy, cy = numbers
+    ideal = Intrinsics(fx=fx, fy=fy, cx=cx, cy=cy, width=K.width, height=K.height)
+    cell = places[1] * K.width + places[0]
+    return ideal, np.where(np.isfinite(slopes[0]), cell, -1)
 
 
 def _convex_outline(points: Float) -> Float:

@@ -5,6 +5,7 @@ from pkgutil import resolve_name
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schemas.camera import Camera
 from schemas.records import Cloud, ObjectAsset, Scene
@@ -12,10 +13,11 @@ from stages.contract import Item, Outcome
 from stages.crop import crop_pixels
 from stages.render.backends import BACKENDS
 from stages.render.backends.protocol import RenderBackend
-from stages.render.cameras import file_poses, sample_camera
+from stages.render.cameras import bounding_middles, file_poses, sample_camera, wrist_mount
 from stages.render.config import CameraConfig, RenderConfig
 from stages.render.cull import surviving_pixels
 from stages.render.errors import RenderConfigError
+from stages.render.surface import check_colour, surface_fields
 
 EMPTY = "empty_cloud"
 
@@ -38,11 +40,13 @@ class RenderStage:
     def plan(self, config: RenderConfig, upstream: Mapping[str, Sequence[Item]]) -> list[Item]:
         """Raises CameraFileError when a file of poses cannot be read or has too few rows."""
         poses = file_poses(config.camera, config.views)
+        check_colour(config, upstream)
+        mount = wrist_mount(config.camera)
         return [
             Item(
                 id=f"{scene.id}/v{view:02d}",
                 # The row itself, so that another pose is another key and another file is not.
-                params={"view": view}
+                params={"view": view, **mount}
                 if poses is None
                 else {"view": view, "T_world_cam": poses[view].tolist()},
                 inputs=(("scene", scene.id), *dict.fromkeys(scene.inputs)),
@@ -62,17 +66,18 @@ class RenderStage:
         backend = load_backend(config.backend)
         outcomes: list[Outcome] = []
         scene: Scene | None = None
+        assets: list[ObjectAsset] = []
         prepared: Any = None
         for item in items:
             wanted: Scene = inputs[item.inputs[0]]
             if scene is not wanted:
                 scene = wanted
-                assets: list[ObjectAsset] = [inputs["assets", oid] for oid in scene.object_ids]
+                assets = [inputs["assets", oid] for oid in scene.object_ids]
                 prepared = backend.prepare(scene, assets)
-            camera = item_camera(item, config.camera, scene, seeds[item.id])
-            cloud = render_view(
-                backend, prepared, scene, int(item.params["view"]), camera, config, seeds[item.id]
-            )
+            middles = bounding_middles(backend.hulls(prepared))
+            camera = item_camera(item, config.camera, scene, seeds[item.id], middles)
+            view, seed = int(item.params["view"]), seeds[item.id]
+            cloud = render_view(backend, prepared, scene, view, camera, config, seed, assets)
             if len(cloud.points):
                 outcomes.append(Outcome(id=item.id, record=cloud))
             else:
@@ -81,12 +86,18 @@ class RenderStage:
         return outcomes
 
 
-def item_camera(item: Item, config: CameraConfig, scene: Scene, seed: int) -> Camera:
+def item_camera(
+    item: Item,
+    config: CameraConfig,
+    scene: Scene,
+    seed: int,
+    middles: NDArray[np.float64] | None = None,
+) -> Camera:
     """The camera of an item: its row of the file of poses, or one drawn by `seed`."""
     if "T_world_cam" in item.params:
         T_world_cam = np.asarray(item.params["T_world_cam"], np.float64)
         return Camera(intrinsics=config.intrinsics, T_world_cam=T_world_cam)
-    return sample_camera(config, scene, int(item.params["view"]), seed)
+    return sample_camera(config, scene, int(item.params["view"]), seed, middles)
 
 
 def render_view(
@@ -97,8 +108,9 @@ def render_view(
     camera: Camera,
     config: RenderConfig,
     seed: int,
+    assets: Sequence[ObjectAsset] = (),
 ) -> Cloud:
-    """The rays that can survive, then the crop."""
+    """The rays that can survive, then the crop. `assets` are needed for colours only."""
     pixels = surviving_pixels(scene, backend.hulls(prepared), camera, config.crop)
     hits = backend.render(prepared, camera, pixels)
     cropped = crop_pixels(
@@ -121,4 +133,6 @@ def render_view(
         valid_count=cropped.valid_count,
         intrinsics=camera.intrinsics.to_array(),
         T_world_cam=camera.T_world_cam,
+        distortion=camera.intrinsics.distortion.to_array(),
+        **surface_fields(hits, cropped.pixel, camera, config, assets),
     )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from schemas.dataset import field_of
 from schemas.records import Cloud, GraspSet, LabelSet, ObjectAsset, Scene
 from stages.shard.errors import ShardContentError
+from stages.shard.visibility import Regions, visibility_arrays
 
 Array = NDArray[Any]
 
@@ -42,9 +43,15 @@ def _joined(parts: Sequence[Array], dtype: str, tail: tuple[int, ...]) -> Array:
 
 
 def cloud_arrays(
-    scenes: Sequence[Scene], clouds: Sequence[Sequence[Cloud]], split: str
+    scenes: Sequence[Scene],
+    clouds: Sequence[Sequence[Cloud]],
+    split: str,
+    regions: Mapping[str, Regions] | None = None,
 ) -> ShardArrays:
-    """Arrays of one shard; `clouds[i]` are those of `scenes[i]`. Both come sorted."""
+    """Arrays of one shard; `clouds[i]` are those of `scenes[i]`. Both come sorted.
+
+    `regions`: by hand, the contact regions whose visibility is stored; None stores none.
+    """
     flat = [cloud for of_scene in clouds for cloud in of_scene]
     frames = {cloud.frame for cloud in flat}
     if len(frames) > 1:
@@ -77,6 +84,11 @@ def cloud_arrays(
         "scenes/table_size": _joined([s.table_size for s in scenes], "float64", (2,)),
         "scenes/settle_time": np.array([s.settle_time for s in scenes], np.float64),
     }
+    arrays |= _optional_arrays(flat)
+    groups: dict[str, dict[str, Any]] = {"scenes": {}} | ({} if not regions else {"visibility": {}})
+    for hand, of_hand in sorted((regions or {}).items()):
+        found, groups[f"visibility/{hand}"] = visibility_arrays(scenes, clouds, of_hand)
+        arrays |= {f"visibility/{hand}/{name}": array for name, array in found.items()}
     root: dict[str, Any] = {
         "kind": "clouds",
         "split": split,
@@ -86,7 +98,27 @@ def cloud_arrays(
         "scene_kinds": [s.kind for s in scenes],
         "object_ids": object_ids,
     }
-    return ShardArrays(arrays=arrays, groups={"": root, "scenes": {}})
+    return ShardArrays(arrays=arrays, groups={"": root, **groups})
+
+
+def _optional_arrays(clouds: Sequence[Cloud]) -> dict[str, Array]:
+    """`normals`, `colour` and `distortion`, each when some cloud has it."""
+    out: dict[str, Array] = {}
+    for name in ("normals", "colour"):
+        parts: list[Array] = [getattr(cloud, name) for cloud in clouds]
+        if not any(map(len, parts)):
+            continue
+        for cloud, part in zip(clouds, parts, strict=True):
+            if len(part) != len(cloud.points):
+                raise ShardContentError(
+                    f"{cloud.scene_id} view {cloud.view}: {len(cloud.points)} points but "
+                    f"{len(part)} {name}; other clouds have them, so all must"
+                )
+        out[name] = _joined(parts, field_of(name).dtype, (3,))
+    if any(len(cloud.distortion) for cloud in clouds):
+        parts = [c.distortion if len(c.distortion) else np.zeros(6) for c in clouds]
+        out["distortion"] = _joined(parts, "float64", (6,))
+    return out
 
 
 def grasp_arrays(

@@ -9,12 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.camera import Intrinsics
 from schemas.dataset import CLOUD_FIELDS, GRASP_FIELDS, field_of
 from schemas.errors import SchemaError
 from schemas.frames import ROTATION_TOLERANCE
 from stages.shard.arrays import ShardArrays
 
 Array = NDArray[Any]
+
+REQUIRED = {name for name, field in CLOUD_FIELDS.items() if not field.optional}
+UNIT = 1e-5
+"""How far the length of a float32 normal may be off 1."""
 
 IMAGE_MARGIN = 1.0
 """Pixels a point may project outside its image: float32 and voxel means, never a wrong frame."""
@@ -27,7 +32,7 @@ def check_content(content: ShardArrays) -> list[str]:
     except SchemaError as error:
         return [str(error)]
     kind = content.groups[""].get("kind")
-    if kind == "clouds" and (missing := sorted(set(CLOUD_FIELDS) - set(content.arrays))):
+    if kind == "clouds" and (missing := sorted(REQUIRED - set(content.arrays))):
         problems.append(f"missing arrays {missing}")
     if kind == "grasps":
         problems += _missing_columns(content)
@@ -109,12 +114,17 @@ def _check_clouds(content: ShardArrays) -> list[str]:
     problems: list[str] = []
     problems += _check_offsets(
         arrays,
-        {"cloud_offsets": "points", "scenes/object_offsets": "scenes/object_index"},
+        {"cloud_offsets": "points", "scenes/object_offsets": "scenes/object_index"}
+        | {f"{g}/row_offsets": f"{g}/share" for g in content.groups if g.startswith("visibility/")},
     )
     if len(content.groups[""].get("scene_ids", ())) != len(arrays["scenes/table_pose"]):
         problems.append("scene_ids: not as many names as scenes")
     if problems:
         return problems
+    if "normals" in arrays and len(arrays["normals"]):
+        length = np.linalg.norm(arrays["normals"].astype(np.float64), axis=1)
+        if not (error := np.abs(length - 1).max()) <= UNIT:
+            return [f"normals: a normal is not of unit length, off by {error:.1e}"]
     frame = content.groups[""].get("frame")
     if frame not in ("camera", "world"):
         return [f"frame: expected camera or world, got {frame!r}"]
@@ -124,7 +134,9 @@ def _check_clouds(content: ShardArrays) -> list[str]:
         place = f"cloud {c} ({content.groups['']['scene_ids'][scene]} view {arrays['view'][c]})"
         if arrays["valid_count"][c] == 0 and len(points):
             problems.append(f"{place}: valid_count is 0, but it has {len(points)} points")
-        outside = _outside(points, arrays["intrinsics"][c], arrays["T_world_cam"][c], frame)
+        lens = arrays["distortion"][c] if "distortion" in arrays else ()
+        K = Intrinsics.from_array(arrays["intrinsics"][c], lens)
+        outside = _outside(points, K, arrays["T_world_cam"][c], frame)
         if outside:
             problems.append(
                 f"{place}: {outside} of {len(points)} points project outside the image or lie "
@@ -133,16 +145,13 @@ def _check_clouds(content: ShardArrays) -> list[str]:
     return problems
 
 
-def _outside(points: Array, intrinsics: Array, T_world_cam: Array, frame: str) -> int:
+def _outside(points: Array, K: Intrinsics, T_world_cam: Array, frame: str) -> int:
     """How many (N, 3) points fall outside the image of the camera, with IMAGE_MARGIN."""
     if frame == "world":
         points = (points - T_world_cam[:3, 3]) @ T_world_cam[:3, :3]
-    fx, fy, cx, cy, width, height = intrinsics
-    z = points[:, 2]
-    ahead = np.where(z > 0, z, np.nan)
-    u, v = fx * points[:, 0] / ahead + cx, fy * points[:, 1] / ahead + cy
+    u, v = K.project(points).T
     m = IMAGE_MARGIN
-    inside = (u >= -m) & (u <= width + m) & (v >= -m) & (v <= height + m)
+    inside = (u >= -m) & (u <= K.width + m) & (v >= -m) & (v <= K.height + m)
     return int((~inside).sum())
 
 
@@ -165,7 +174,7 @@ def _check_schema(arrays: Mapping[str, Array]) -> list[str]:
                 continue
             # Grasps of two hands are two dimensions; "scene+1" must be one more than "scene".
             base, extra = want.removesuffix("+1"), int(want.endswith("+1"))
-            scope = "/".join(name.split("/")[1:2]) if base in ("grasp", "qpos") else ""
+            scope = "/".join(name.split("/")[1:2]) if base in ("grasp", "qpos", "seen") else ""
             seen, where = sizes.setdefault(f"{base}@{scope}", (got - extra, name))
             if seen != got - extra:
                 problems.append(f"{name}: {got - extra} {base}s, but {where} has {seen}")

@@ -13,7 +13,7 @@ from stages.crop.sampling import random_points
 from stages.shard.errors import UnknownChoiceError
 from stages.shard.index import read_index
 from stages.shard.layout import INDEX
-from stages.shard.open import check_shard, load_commit, load_manifest, read_groups
+from stages.shard.open import array_nodes, check_shard, load_commit, load_manifest, read_groups
 
 Array = NDArray[Any]
 FRAMES = ("camera", "world")
@@ -24,12 +24,16 @@ _SMALL = (
     "cloud_offsets", "cloud_scene", "view", "intrinsics", "T_world_cam",
     "scenes/object_offsets", "scenes/object_index", "scenes/object_pose",
 )  # fmt: skip
+PER_POINT = {"normals": "float32", "colour": "uint8"}
+"""Optional arrays (point, 3), by dtype."""
+VISIBILITY = ("object_slot", "grasp_index", "share")
 
 
 @dataclass(kw_only=True, slots=True)
 class _Shard:
     points: Any
     segment: Any
+    per_point: dict[str, Any]
     small: dict[str, Array]
     root: dict[str, Any]
 
@@ -45,11 +49,13 @@ class CloudTable:
     split: str
     frame: str | None = None
     min_points: int = 0
+    hand: str | None = None
     stored_frame: str = ""
     manifest: dict[str, Any] = field(default_factory=dict)
     rows: list[tuple[str, int]] = field(default_factory=list)  # (shard, row)
     keys: list[tuple[str, int]] = field(default_factory=list)  # (scene, view) of each row
     commit: dict[str, Any] = field(default_factory=dict)
+    optional: tuple[str, ...] = ()  # arrays that some shard of the dataset has beyond the usual
     _open: dict[str, _Shard] = field(default_factory=dict)
     _pid: int = 0
 
@@ -69,6 +75,7 @@ class CloudTable:
         ]
         self.rows = [(row["shard"], row["row"]) for row in mine]
         self.keys = [(row["scene"], row["view"]) for row in mine]
+        self.optional = tuple(self.manifest.get("optional", ()))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -95,22 +102,31 @@ class CloudTable:
         """Clouds start:stop, all of one shard, with one read of its points.
 
         Each: points (N, 3) float32 m in `frame`, segment (N,) uint16, T_world_cam (4, 4),
-        intrinsics (6,), scene_id, view, object_ids, object_poses (O, 7) world, index.
+        intrinsics (6,), scene_id, view, object_ids, object_poses (O, 7) world, index. Where the
+        dataset has them: normals (N, 3) float32 in `frame`, colour (N, 3) uint8, distortion (6,)
+        (schemas/distortion.py), and with `hand` visibility: a dict of object_slot, grasp_index and
+        share, (G,) each.
         """
         name = self.rows[start][0]
         shard = self._shard(name)
         local = [self.rows[i][1] for i in range(start, stop)]
         offsets = shard.small["cloud_offsets"]
         first, last = int(offsets[local[0]]), int(offsets[local[-1] + 1])
-        points, segment = shard.points.read(first, last), shard.segment.read(first, last)
+        read = {"points": shard.points.read(first, last)}
+        read["segment"] = shard.segment.read(first, last)
+        for field_, dtype in PER_POINT.items():
+            if field_ in shard.per_point:
+                read[field_] = shard.per_point[field_].read(first, last)
+            elif field_ in self.optional:  # this shard has no point at all
+                read[field_] = np.zeros((last - first, 3), dtype)
         out: list[dict[str, Any]] = []
         for i, row in enumerate(local, start):
             part = slice(int(offsets[row]) - first, int(offsets[row + 1]) - first)
-            out.append(self._cloud(shard, i, row, points[part], segment[part]))
+            out.append(self._cloud(shard, i, row, {key: a[part] for key, a in read.items()}))
         return out
 
     def _cloud(
-        self, shard: _Shard, index: int, row: int, points: Array, segment: Array
+        self, shard: _Shard, index: int, row: int, per_point: dict[str, Array]
     ) -> dict[str, Any]:
         small, root = shard.small, shard.root
         scene = int(small["cloud_scene"][row])
@@ -118,10 +134,19 @@ class CloudTable:
         T_world_cam = small["T_world_cam"][row]
         if self.frame != self.stored_frame:
             T = invert(T_world_cam) if self.frame == "camera" else T_world_cam
-            points = transform_points(T, points).astype(np.float32)
+            per_point["points"] = transform_points(T, per_point["points"]).astype(np.float32)
+            if "normals" in per_point:
+                turned = per_point["normals"] @ T[:3, :3].T
+                per_point["normals"] = turned.astype(np.float32)
+        more: dict[str, Any] = {}
+        if "distortion" in self.optional:
+            more["distortion"] = small["distortion"][row] if "distortion" in small else np.zeros(6)
+        if "visibility/row_offsets" in small:
+            seen = slice(*small["visibility/row_offsets"][row : row + 2].tolist())
+            more["visibility"] = {k: small[f"visibility/{k}"][seen] for k in VISIBILITY}
         return {
-            "points": points,
-            "segment": segment,
+            **per_point,
+            **more,
             "T_world_cam": T_world_cam,
             "intrinsics": small["intrinsics"][row],
             "scene_id": root["scene_ids"][scene],
@@ -140,10 +165,19 @@ class CloudTable:
             from stages.shard.backends.zarr3 import ArrayReader
 
             shard = check_shard(self.out, name, self.commit)
+            there = set(array_nodes(shard))
+            small = {f: ArrayReader(shard / f).read() for f in _SMALL}
+            if "distortion" in there:
+                small["distortion"] = ArrayReader(shard / "distortion").read()
+            if f"visibility/{self.hand}/share" in there:
+                for key in ("row_offsets", *VISIBILITY):
+                    path = shard / "visibility" / str(self.hand) / key
+                    small[f"visibility/{key}"] = ArrayReader(path).read()
             self._open[name] = _Shard(
+                per_point={f: ArrayReader(shard / f, CACHE_BYTES) for f in PER_POINT if f in there},
                 points=ArrayReader(shard / "points", CACHE_BYTES),
                 segment=ArrayReader(shard / "segment", CACHE_BYTES),
-                small={field: ArrayReader(shard / field).read() for field in _SMALL},
+                small=small,
                 root=read_groups(shard)[""],
             )
         return self._open[name]

@@ -1,7 +1,8 @@
 """Config of the shard room."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from stages.contract import OPTIONAL
 from stages.shard.errors import ShardConfigError
 
 COMPRESSIONS = ("zstd", "none")
@@ -9,7 +10,10 @@ COMPRESSIONS = ("zstd", "none")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShardConfig:
-    """How a dataset is cut into files. None of it changes the content (`dataset_digest`)."""
+    """How a dataset is cut into files, and whether the visibility of grasps is stored.
+
+    The cut does not change the content (`dataset_digest`).
+    """
 
     scenes_per_shard: int = 64
     """Scenes of one split in one `.zarr`; the clouds of one shard are held in memory."""
@@ -20,6 +24,12 @@ class ShardConfig:
     compression: str = "zstd"
     compression_level: int = 3
     """zstd level, 1 to 19; 3 is zstd's own default."""
+    visibility: bool = field(default=False, metadata=OPTIONAL)
+    """Store, for each cloud and grasp of its objects, how much of the contact region it shows."""
+    contact_radius: float = field(default=0.01, metadata=OPTIONAL)
+    """m; the contact region is the surface within this of a contact: a fingertip's size."""
+    point_distance: float = field(default=0.005, metadata=OPTIONAL)
+    """m; a place of the surface is seen when a point of the cloud lies within this of it."""
 
     def __post_init__(self) -> None:
         problems: list[str] = []
@@ -32,5 +42,8 @@ class ShardConfig:
             )
         if not 1 <= self.compression_level <= 19:
             problems.append(f"compression_level: expected 1..19, got {self.compression_level}")
+        for name in ("contact_radius", "point_distance"):
+            if not getattr(self, name) > 0:
+                problems.append(f"{name}: expected metres > 0, got {getattr(self, name)}")
         if problems:
             raise ShardConfigError("shard config: " + "; ".join(problems))

@@ -1,6 +1,6 @@
 """Grasps of the objects of a scene, moved from their own world into the frame of a cloud."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,24 @@ def move_qpos(T_new_old: Float, qpos: Float) -> Float:
     out[:, 3:4] = q[0] * w - v @ q[1:, None]
     out[:, 4:7] = q[0] * v + w * q[1:] + np.cross(q[1:], v)
     return out
+
+
+def joined_visibility(
+    grasps: Mapping[str, NDArray[Any]], stored: Mapping[str, NDArray[Any]]
+) -> NDArray[np.float32]:
+    """(G,) share of the contact region that the cloud shows, for the grasps of `of_scene`.
+
+    `stored` holds object_slot, grasp_index and share of more or as many grasps; NaN for others.
+    """
+    rows = {
+        key: i
+        for i, key in enumerate(
+            zip(stored["object_slot"].tolist(), stored["grasp_index"].tolist(), strict=True)
+        )
+    }
+    wanted = zip(grasps["object_slot"].tolist(), grasps["grasp_index"].tolist(), strict=True)
+    found = np.array([rows.get(key, -1) for key in wanted], np.int64)
+    return np.append(stored["share"], np.float32(np.nan))[found]
 
 
 class GraspTable:

@@ -18,11 +18,16 @@ from stages.shard.errors import DatasetError, ShardContentError
 from stages.shard.layout import canonical, fsync_path, marker_of, publish_bytes, seal, sha256_file
 from stages.shard.layout import unseal as unseal_marker
 
+CUT = (
+    "scenes_per_shard", "chunk_points", "chunks_per_file", "compression", "compression_level",
+)  # fmt: skip
+"""The fields of the config that say how a shard is cut, not what is in it."""
+
 
 def content_hash(content: ShardArrays, config: ShardConfig) -> str:
     """Of everything that decides the shard's bytes: arrays, attributes, chunking, compression."""
     digest = hashlib.sha256()
-    settings = [getattr(config, name) for name in config.__slots__]
+    settings = [getattr(config, name) for name in CUT]
     digest.update(canonical([SCHEMA_VERSION, settings, content.groups]))
     for name in sorted(content.arrays):
         array = np.ascontiguousarray(content.arrays[name])

@@ -1,11 +1,12 @@
 """Records -> a dataset on disk: sorted, split by object, one writer per shard, atomic."""
 
+import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from schemas.dataset import FIELDS, SCHEMA_VERSION
+from schemas.dataset import FIELDS, SCHEMA_VERSION, field_of
 from schemas.records import Cloud, GraspSet, LabelSet, ObjectAsset, Scene
 from stages.shard.arrays import ShardArrays, cloud_arrays, grasp_arrays
 from stages.shard.config import ShardConfig
@@ -30,6 +31,9 @@ from stages.shard.layout import (
 )  # fmt: skip
 from stages.shard.publish import StagedShard, stage_shard
 from stages.shard.statistics import cloud_statistics, grasp_statistics
+from stages.shard.visibility import Contacts, contact_regions
+
+FIELD_NAME = re.compile("^visibility/[^/]*/")
 
 
 def write_dataset(
@@ -43,12 +47,14 @@ def write_dataset(
     labels: Sequence[LabelSet],
     assets: Mapping[str, ObjectAsset],
     splits: Mapping[str, str],
+    contacts: Contacts | None = None,
 ) -> dict[str, Any]:
     """Write or update the dataset at `out`; what has not changed is not written again.
 
     `manifest`: JSON values to keep (resolved config, keys, "crop" with its digest, protocols with
     their hashes, versions, seeds). `splits`: object id -> train, val or test, for every object
     used. `clouds_of`: clouds of one scene, asked for once per scene, in any order of views.
+    `contacts`: where the grasps touch, asked for when the config stores visibility.
     Returns counts: scenes, clouds, points, grasps, shards_written, shards_kept.
     """
     ordered = sorted(scenes, key=lambda scene: scene.scene_id)
@@ -60,6 +66,8 @@ def write_dataset(
     rows: list[dict[str, Any]] = []
     statistics: dict[str, Any] = {}
     frames: set[str] = set()
+    optional: set[str] = set()
+    regions = contact_regions(config, grasps, assets, contacts)
     try:
         for split in sorted({s.split for s in ordered} | set(splits.values())):
             mine = [scene for scene in ordered if scene.split == split]
@@ -68,7 +76,8 @@ def write_dataset(
                 part = mine[start : start + config.scenes_per_shard]
                 clouds = [sorted(clouds_of(s.scene_id), key=lambda c: c.view) for s in part]
                 _check_clouds(part, clouds)
-                content = cloud_arrays(part, clouds, split)
+                content = cloud_arrays(part, clouds, split, regions)
+                optional |= {name for name in content.arrays if field_of(name).optional}
                 frames |= {cloud.frame for of_scene in clouds for cloud in of_scene}
                 if len(frames) > 1:
                     raise ShardContentError(
@@ -92,7 +101,7 @@ def write_dataset(
         raise
     for staged in waiting:
         staged.swap()
-    _publish_manifest(out, manifest, rows, written, statistics, assets, splits, frames)
+    _publish_manifest(out, manifest, rows, written, statistics, assets, splits, frames, optional)
     _remove_stale(folder, set(written))
     return {
         "scenes": len(ordered),
@@ -190,9 +199,11 @@ def _publish_manifest(
     assets: Mapping[str, ObjectAsset],
     splits: Mapping[str, str],
     frames: set[str],
+    optional: set[str],
 ) -> None:
+    there = {FIELD_NAME.sub("visibility/*/", name) for name in optional}
     fields = {name: field.attributes("see frame") | {"dtype": field.dtype} for name, field in
-              FIELDS.items()}  # fmt: skip
+              FIELDS.items() if not field.optional or name in there}  # fmt: skip
     body = {
         **manifest,
         "schema_version": SCHEMA_VERSION,
@@ -209,6 +220,7 @@ def _publish_manifest(
         },
         "statistics": statistics,
         "fields": fields,
+        **({"optional": sorted(optional)} if optional else {}),
     }  # fmt: skip
     index = index_bytes(rows)
     dataset = canonical(body, indent=1)

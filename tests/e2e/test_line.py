@@ -163,6 +163,43 @@ def test_more_scenes_leave_the_old_clouds_bit_equal(run: tuple[Path, Path], tmp_
         assert np.array_equal(cloud.T_world_cam, after[key].T_world_cam)
 
 
+def test_what_is_asked_for_later_leaves_the_rest_as_it_is(
+    run: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Normals, colours, a lens and visibility on a finished output: grasps and labels stay."""
+    import shutil
+
+    config, out = run
+    copy = tmp_path / "more"
+    shutil.copytree(out, copy)
+    text = config.read_text().replace("views: 2", "views: 2\n  normals: true")
+    shutil.copytree(config.parent, tmp_path / "meshes", ignore=shutil.ignore_patterns("out"))
+    (tmp_path / "meshes" / "two.yaml").write_text(text)
+    before = {p: p.read_bytes() for p in (copy / "blocks").glob("*/*.npz")}
+    done = pipeline(
+        "run", "shard", "--config", tmp_path / "meshes" / "two.yaml", "--out", copy,
+        "--set", "shard.visibility=true",
+        "--set", "render.camera.distortion={model: kannala_brandt, k1: 0.05}",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    after = {p: p.read_bytes() for p in (copy / "blocks").glob("*/*.npz")}
+    assert {p.parent.name for p in set(after) - set(before)} == {"render"}
+    done = pipeline("verify", copy)
+    assert done.returncode == 0, done.stdout
+    dataset = PointCloudDataset(copy, hand="panda_gripper", protocol="fc", frame="world")
+    seen = []
+    for item in dataset:
+        assert np.allclose(np.linalg.norm(item["normals"], axis=1), 1, atol=1e-5)
+        assert item["distortion"][0] == 2
+        share = np.asarray(item["grasps"]["visibility"])
+        assert share.shape == np.asarray(item["grasps"]["success"]).shape
+        seen += share[np.isfinite(share)].tolist()
+    assert len(seen) > 10
+    assert 0 <= min(seen) < 0.6 < max(seen) <= 1
+    [*fused] = PointCloudDataset(copy, fuse=True)
+    assert [len(item["view"]) for item in fused] == [2, 2, 2]
+
+
 def test_what_is_stored_names_no_place_of_this_machine(run: tuple[Path, Path]) -> None:
     config, out = run
     places = [str(config.parent), str(ROOT), str(Path.home())]

@@ -1,6 +1,6 @@
 """Keys change with content and with nothing else; seeds come from identity."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline.config import build_config
 from pipeline.graph import parse_targets
-from pipeline.keys import canonical_json, config_digest, digest, item_seed, record_schema
+from pipeline.keys import canonical_json, config_digest, digest, item_seed, plain, record_schema
 from pipeline.plan import block_size, make_blocks, make_plan
 from pipeline.registry import Registry
 from schemas.records import Cloud, Scene
@@ -178,3 +178,40 @@ def test_small_stages_are_cut_to_keep_workers_busy() -> None:
     assert block_size(items(3, views=8), 16, 8) == 8  # the views of a scene stay together
     assert block_size(items(3, views=80), 16, 8) == 16
     assert block_size([], 16, 2) == 1
+
+
+def test_an_option_that_came_later_is_in_the_key_only_when_asked_for() -> None:
+    from schemas.distortion import Distortion
+    from stages.assets.config import AssetsConfig
+    from stages.render.config import CameraConfig, RenderConfig
+    from stages.shard.config import ShardConfig
+
+    for default in (RenderConfig(), CameraConfig(), AssetsConfig(), ShardConfig()):
+        later = {f.name for f in fields(default) if f.metadata.get("optional")}
+        assert later
+        assert not later & set(plain(default, content_only=True))
+        assert later <= set(plain(default))  # the resolved config still says everything
+    for changed in (
+        RenderConfig(normals=True),
+        RenderConfig(camera=CameraConfig(resize=(320, 240))),
+        RenderConfig(camera=CameraConfig(distortion=Distortion(model="brown_conrady", k1=0.1))),
+    ):
+        assert config_digest(changed) != config_digest(RenderConfig())
+
+
+def test_a_field_of_a_record_that_has_a_default_keeps_the_schema() -> None:
+    @dataclass
+    class Old:
+        a: int
+
+    @dataclass
+    class New:
+        a: int
+        b: int = 0
+
+    @dataclass
+    class Other:
+        a: int
+        b: int
+
+    assert record_schema(Old) == record_schema(New) != record_schema(Other)

@@ -50,7 +50,7 @@ def grasp_metrics(grasp: GraspModel, config: MetricsConfig) -> dict[str, Any]:
         used = grasp.is_tip_body if config.tips_only else grasp.is_contact_body
         sliding, torsion = np.asarray(grasp.physics.friction[:2]) * config.friction_share
         quality = grasp_quality(
-            *_one_contact_a_body(grasp, used, config.analytic_threshold), sliding, torsion
+            *body_contacts(grasp, used, config.analytic_threshold), sliding, torsion
         )
     return {
         "contacts_grasp": touching,
@@ -91,7 +91,7 @@ def _contacts_within(
         model.geom_margin[grasp.object_geoms] = model.geom_gap[grasp.object_geoms] = 0.0
 
 
-def _one_contact_a_body(
+def body_contacts(
     grasp: GraspModel, wanted: NDArray[np.bool_], margin: float
 ) -> tuple[Float, Float]:
     """Mean point and mean unit normal of each `wanted` (nbody,) body's contacts, (B, 3) each."""

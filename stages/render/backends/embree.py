@@ -13,10 +13,10 @@ from embreex.rtcore_scene import EmbreeScene
 from numpy.typing import NDArray
 from scipy.spatial import ConvexHull
 
-from schemas.camera import Camera, Intrinsics
+from schemas.camera import Camera
 from schemas.frames import pose_to_matrix, transform_points
 from schemas.records import FIRST_OBJECT, TABLE, ObjectAsset, Scene
-from stages.crop import pixel_slopes
+from stages.crop import slopes_at
 from stages.render.backends.protocol import Hits
 
 TABLE_THICKNESS = 0.02  # m; seen only from the side
@@ -33,10 +33,7 @@ class PreparedScene:
 
 
 class EmbreeBackend:
-    """`RenderBackend` on Embree 4. Keeps the last camera's ray directions."""
-
-    def __init__(self) -> None:
-        self._slopes: tuple[Intrinsics, NDArray[np.float32], NDArray[np.float32]] | None = None
+    """`RenderBackend` on Embree 4."""
 
     def prepare(self, scene: Scene, assets: Sequence[ObjectAsset]) -> PreparedScene:
         """Build the BVH; geometry is added in segment order."""
@@ -72,9 +69,10 @@ class EmbreeBackend:
         if len(pixels) == 0 or len(prepared.segment_of) == 1:
             z = np.full(len(pixels), np.nan, np.float32)
             return Hits(pixel=pixels, z=z, segment=np.zeros(len(pixels), np.uint16))
-        column_slope, row_slope = self._slopes_of(K)
-        row, column = np.divmod(pixels, K.width)
-        x, y = column_slope[column], row_slope[row]
+        x, y = slopes_at(pixels, K)
+        reached = np.isfinite(x) if K.distortion else None
+        if reached is not None:  # Embree walks the whole tree for a NaN
+            x, y = np.nan_to_num(x), np.nan_to_num(y)
         R = camera.T_world_cam[:3, :3].astype(np.float32)
         # Element by element: a matrix product rounds differently for another number of rays.
         directions = np.empty((len(pixels), 3), np.float32)
@@ -84,13 +82,17 @@ class EmbreeBackend:
         origins[:] = camera.T_world_cam[:3, 3]
         found = prepared.bvh.run(origins, directions, output=1)
         geometry = found["geomID"]
+        if reached is not None:  # no ray comes out of the lens elsewhere
+            geometry = np.where(reached, geometry, -1)
         z = np.where(geometry < 0, np.float32(np.nan), found["tfar"])
-        return Hits(pixel=pixels, z=z, segment=prepared.segment_of[geometry])
-
-    def _slopes_of(self, K: Intrinsics) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        if self._slopes is None or self._slopes[0] != K:
-            self._slopes = (K, *pixel_slopes(K))
-        return self._slopes[1:]
+        return Hits(
+            pixel=pixels,
+            z=z,
+            segment=prepared.segment_of[geometry],
+            normal=found["Ng"],
+            face=found["primID"],
+            barycentric=(found["u"], found["v"]),
+        )
 
 
 _KEPT_HULLS = 512  # of the last objects that this process rendered; a few kilobytes each

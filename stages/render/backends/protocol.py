@@ -18,6 +18,11 @@ class Hits:
     pixel: NDArray[np.int64]  # (M,) row * width + column, ascending
     z: NDArray[np.float32]  # (M,) z-depth, m; NaN where nothing was hit
     segment: NDArray[np.uint16]  # (M,) ids of Scene.segment_table; 0 where nothing was hit
+    # What normals and colours are made of; None when the backend does not tell.
+    normal: NDArray[np.float32] | None = None  # (M, 3) of the face, world, of any length and side
+    face: NDArray[np.int32] | None = None  # (M,) triangle of the segment's mesh
+    # (M,), (M,): the hit is (1 - u - v) a + u b + v c of the triangle's corners a, b, c
+    barycentric: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
 
     def dense(self, height: int, width: int) -> tuple[NDArray[np.float32], NDArray[np.uint16]]:
         """Images (H, W): depth (NaN where not cast or missed) and segment (0 there)."""

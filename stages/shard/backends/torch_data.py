@@ -9,8 +9,9 @@ import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from schemas.frames import invert
-from stages.shard.clouds import CloudTable, sample_rows
-from stages.shard.grasps import GraspTable
+from stages.shard.clouds import PER_POINT, CloudTable, sample_rows
+from stages.shard.fuse import FusedTable
+from stages.shard.grasps import GraspTable, joined_visibility
 
 Item = dict[str, Any]
 
@@ -28,6 +29,7 @@ class _Source:
         hand: str | None = None,
         protocol: str | None = None,
         min_points: int | None = None,
+        fuse: bool = False,
         seed: int = 0,
     ) -> None:
         """
@@ -35,6 +37,8 @@ class _Source:
         `frame`: "camera" or "world"; None takes the frame that is stored.
         `hand`, `protocol`: add grasps of the cloud's objects, and their labels.
         `min_points`: leave out smaller clouds; by default empty ones when `points` is given.
+        `fuse`: one item per scene, all its views in one cloud in the world frame, with the view
+        of each point. `points` is then the size of the fused cloud.
         """
         if points is not None and points < 1:
             raise ValueError(f"points: expected a size >= 1 or None, got {points}")
@@ -42,9 +46,16 @@ class _Source:
             raise ValueError(f"protocol {protocol!r} needs a hand; pass hand=... too")
         least = min_points if min_points is not None else int(points is not None)
         self.points, self.seed = points, seed
-        self.table = CloudTable(
-            out=Path(out), split=split, frame=frame, min_points=max(least, int(points is not None))
+        if fuse and frame is None:
+            frame = "world"
+        clouds = CloudTable(
+            out=Path(out),
+            split=split,
+            frame=frame,
+            min_points=max(least, int(points is not None)),
+            hand=hand,
         )
+        self.table = FusedTable(clouds=clouds) if fuse else clouds
         # Shared memory, so that workers which persist over epochs see the new number.
         self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()
         self.grasps = GraspTable(Path(out), split, hand, protocol) if hand is not None else None
@@ -59,18 +70,17 @@ class _Source:
         self._epoch.fill_(epoch)
 
     def item(self, cloud: dict[str, Any], epoch: int) -> Item:
-        points, segment = cloud["points"], cloud["segment"]
+        per_point = {key: np.array(cloud[key]) for key in _PER_POINT if key in cloud}
+        # int64, since torch indexes and computes losses with nothing smaller.
+        per_point["segment"] = per_point["segment"].astype(np.int64)
         if self.points is not None:
             rng = np.random.default_rng([self.seed, epoch, cloud["index"]])
-            rows = sample_rows(len(points), self.points, rng)
-            points, segment = points[rows], segment[rows]
+            rows = sample_rows(len(per_point["points"]), self.points, rng)
+            per_point = {key: array[rows] for key, array in per_point.items()}
+        arrays = [key for key in (*_PER_CAMERA, "object_poses") if key in cloud]
         item: Item = {
-            "points": torch.from_numpy(np.array(points, np.float32)),
-            # int64, since torch indexes and computes losses with nothing smaller.
-            "segment": torch.from_numpy(segment.astype(np.int64)),
-            "T_world_cam": torch.from_numpy(np.array(cloud["T_world_cam"])),
-            "intrinsics": torch.from_numpy(np.array(cloud["intrinsics"])),
-            "object_poses": torch.from_numpy(np.array(cloud["object_poses"])),
+            **{key: torch.from_numpy(array) for key, array in per_point.items()},
+            **{key: torch.from_numpy(np.array(cloud[key])) for key in arrays},
             "object_ids": cloud["object_ids"],
             "scene_id": cloud["scene_id"],
             "view": cloud["view"],
@@ -79,6 +89,8 @@ class _Source:
             world = self.table.frame == "world"
             T_frame_world = np.eye(4) if world else invert(cloud["T_world_cam"])
             found = self.grasps.of_scene(cloud["object_ids"], cloud["object_poses"], T_frame_world)
+            if "visibility" in cloud:
+                found["visibility"] = joined_visibility(found, cloud["visibility"])
             item["grasps"] = {name: torch.from_numpy(array) for name, array in found.items()}
         return item
 
@@ -88,7 +100,10 @@ class PointCloudDataset(_Source, Dataset[Item]):
 
     Items: points (N, 3) float32 m, segment (N,) int64, T_world_cam (4, 4) float64,
     intrinsics (6,) fx fy cx cy width height, object_poses (O, 7) world, object_ids, scene_id,
-    view, and with a hand `grasps` (see GraspTable.of_scene), in the frame of the points.
+    view, and with a hand `grasps` (see GraspTable.of_scene), in the frame of the points. Where the
+    dataset has them: normals (N, 3) float32, colour (N, 3) uint8, distortion (6,), and in grasps
+    visibility (G,) float32. With `fuse`: one item per scene, view_of_point (N,), and view (V,),
+    T_world_cam (V, 4, 4), intrinsics (V, 6) of its V views (see stages/shard/fuse.py).
     Pass `collate_fn=dataset.collate` to the DataLoader.
     """
 
@@ -152,7 +167,8 @@ class PointCloudStream(_Source, IterableDataset[Item]):
 
 def collate_fixed(items: Sequence[Item]) -> Item:
     """points (B, N, 3), segment (B, N); the rest as in collate_ragged."""
-    return _collate(items, {key: torch.stack([x[key] for x in items]) for key in _PER_POINT})
+    keys = [key for key in _PER_POINT if key in items[0]]
+    return _collate(items, {key: torch.stack([x[key] for x in items]) for key in keys})
 
 
 def collate_ragged(items: Sequence[Item]) -> Item:
@@ -160,13 +176,16 @@ def collate_ragged(items: Sequence[Item]) -> Item:
 
     T_world_cam (B, 4, 4), intrinsics (B, 6), view (B,); scene_id, object_ids lists of length B;
     object_poses (sum O_i, 7) with object_cloud (sum O_i,); grasps: arrays one after the other,
-    with grasp_cloud (sum G_i,).
+    with grasp_cloud (sum G_i,). Fused clouds: T_world_cam (sum V_i, 4, 4), intrinsics
+    (sum V_i, 6), view (sum V_i,), with camera_cloud (sum V_i,).
     """
-    out: Item = {key: torch.cat([x[key] for x in items]) for key in _PER_POINT}
+    keys = [key for key in _PER_POINT if key in items[0]]
+    out: Item = {key: torch.cat([x[key] for x in items]) for key in keys}
     return _collate(items, out | {"point_cloud": _owner([len(x["points"]) for x in items])})
 
 
-_PER_POINT = ("points", "segment")
+_PER_POINT = ("points", "segment", *PER_POINT, "view_of_point")
+_PER_CAMERA = ("T_world_cam", "intrinsics", "distortion")
 
 
 def _owner(counts: Sequence[int]) -> torch.Tensor:
@@ -174,9 +193,15 @@ def _owner(counts: Sequence[int]) -> torch.Tensor:
 
 
 def _collate(items: Sequence[Item], out: Item) -> Item:
-    for key in ("T_world_cam", "intrinsics"):
-        out[key] = torch.stack([x[key] for x in items])
-    out["view"] = torch.tensor([x["view"] for x in items])
+    fused = "view_of_point" in items[0]
+    for key in _PER_CAMERA:
+        if key in items[0]:
+            out[key] = (torch.cat if fused else torch.stack)([x[key] for x in items])
+    if fused:
+        out["view"] = torch.cat([torch.as_tensor(x["view"]) for x in items])
+        out["camera_cloud"] = _owner([len(x["view"]) for x in items])
+    else:
+        out["view"] = torch.tensor([x["view"] for x in items])
     for key in ("scene_id", "object_ids"):
         out[key] = [x[key] for x in items]
     out["object_poses"] = torch.cat([x["object_poses"] for x in items])

@@ -3,12 +3,14 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pipeline.doctor import Check, examine, try_program
+from schemas.distortion import Distortion
 from stages.crop import CropSpec, crop_depth
 from stages.crop.files import parse_intrinsics
 from tests.program import ROOT, pipeline
@@ -44,6 +46,37 @@ def test_the_command_gives_the_bits_of_the_function(robot: Path) -> None:
     read = np.asarray(trimesh.load(robot / "cloud.ply").vertices, np.float32)
     assert np.array_equal(read, expected.points)
     assert f"50 points in the camera frame, of {expected.valid_count} that" in done.stdout
+
+
+def test_a_lens_with_distortion_comes_in_a_file(robot: Path) -> None:
+    import trimesh
+
+    lens = {"model": "brown_conrady", "k1": -0.2, "k2": 0.03, "p1": 0.001}
+    numbers = {"fx": 40, "fy": 40, "cx": 16, "cy": 12, "width": 32, "height": 24}
+    spec = CropSpec(extract_segments=())
+    (robot / "crop.json").write_text(json.dumps(spec.to_dict()))
+    clouds = []
+    for name, distortion in (("ideal", {}), ("lens", {"distortion": lens})):
+        (robot / f"{name}.json").write_text(json.dumps(numbers | distortion))
+        done = pipeline(
+            "crop", robot / "depth.npy", "--intrinsics", robot / f"{name}.json", "--crop-spec",
+            robot / "crop.json", "--out", robot / f"{name}.ply",
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        clouds.append(np.asarray(trimesh.load(robot / f"{name}.ply").vertices))
+    ideal, bent = clouds
+    K = parse_intrinsics(str(robot / "lens.json"), (24, 32))
+    assert K.distortion.k1 == -0.2
+    np.testing.assert_allclose(
+        K.project(bent), replace(K, distortion=Distortion()).project(ideal), atol=1e-4
+    )
+    (robot / "lens.json").write_text(json.dumps(numbers | {"distortion": {"model": "fisheye"}}))
+    done = pipeline(
+        "crop", robot / "depth.npy", "--intrinsics", robot / "lens.json", "--crop-spec",
+        robot / "crop.json", "--out", robot / "x.ply",
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "unknown 'fisheye'; choose from none, brown_conrady, kannala_brandt" in done.stderr
 
 
 @pytest.mark.parametrize(
