@@ -1,7 +1,6 @@
 """DexGraspBench's reference grasps and labels (see its README in the reference folder)."""
 
 import json
-import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +13,11 @@ from stages.assets.published import published_asset
 from stages.envs.mujoco.protocols.trial import GraspInput
 from stages.grasp.formats.dexgraspbench import PALM_IN_ROOT
 from stages.grasp.formats.pickled import read_pickled
-from tests.reference import REFERENCE
+from tests.reference import REFERENCE, use_reference_hands
 
 ROOT = REFERENCE / "dexgraspbench"
 HAND = "dexgraspbench_shadow"
-os.environ.setdefault("DEXGRASPBENCH_HANDS", str(ROOT / "hands"))
+use_reference_hands()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
