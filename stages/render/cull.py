@@ -3,6 +3,9 @@
 A pixel can survive only inside the projection of an extracted object's convex hull, and inside
 that of the crop box. Both are rasterised outward (one pixel of margin), so nothing that would
 have survived is lost; everything inside is still cast against every occluder.
+
+A sensor's noise moves points along the ray of their pixel, so it never carries one into the box's
+projection. It may give a pixel the segment of a neighbour: hulls grow by the sensor's `reach`.
 """
 
 from collections.abc import Sequence
@@ -21,11 +24,12 @@ MARGIN = 1.0  # pixels
 
 
 def surviving_pixels(
-    scene: Scene, hulls_world: Sequence[Float], camera: Camera, spec: CropSpec
+    scene: Scene, hulls_world: Sequence[Float], camera: Camera, spec: CropSpec, reach: int = 0
 ) -> NDArray[np.int64] | None:
     """Ascending pixel indices that can survive the crop, or None for all of them.
 
     `hulls_world` holds, per object of the scene, points (n, 3) whose convex hull contains it.
+    `reach` is how many pixels beside an object may still get its segment (`SensorConfig.reach`).
     """
     T_cam_world = invert(camera.T_world_cam)
     shape = (camera.intrinsics.height, camera.intrinsics.width)
@@ -36,7 +40,7 @@ def surviving_pixels(
         mask = np.zeros(shape, bool)
         for segment in kept:
             points = transform_points(T_cam_world, hulls_world[int(segment) - FIRST_OBJECT])
-            footprint = hull_mask(points, camera)
+            footprint = hull_mask(points, camera, MARGIN + reach)
             if footprint is None:
                 mask = None
                 break
@@ -52,8 +56,12 @@ def surviving_pixels(
     return None if mask is None else np.flatnonzero(mask)
 
 
-def hull_mask(points_cam: Float, camera: Camera) -> NDArray[np.bool_] | None:
+def hull_mask(
+    points_cam: Float, camera: Camera, margin: float = MARGIN
+) -> NDArray[np.bool_] | None:
     """(H, W) pixels touched by the projected convex hull of (n, 3) points, or None if unbounded.
+
+    The hull is grown by `margin` pixels along both axes.
 
     The hull of the projections is the projection of the hull when all points lie in front. Row by
     row: the extent of the outline within the row's band, since the outline is convex.
@@ -66,7 +74,7 @@ def hull_mask(points_cam: Float, camera: Camera) -> NDArray[np.bool_] | None:
     outline = _convex_outline(np.stack([u, v], axis=1))
     start, end = outline, np.roll(outline, -1, axis=0)
     rows = np.arange(K.height)[:, None]
-    low, high = rows - MARGIN, rows + 1 + MARGIN
+    low, high = rows - margin, rows + 1 + margin
     y0, y1 = start[:, 1][None], end[:, 1][None]
     touches = (np.maximum(y0, y1) >= low) & (np.minimum(y0, y1) <= high)
     dy = np.where(y1 == y0, 1.0, y1 - y0)  # a level edge spans its whole x range in its band
@@ -77,7 +85,7 @@ def hull_mask(points_cam: Float, camera: Camera) -> NDArray[np.bool_] | None:
     left = np.where(touches, np.minimum(xa, xb), np.inf).min(axis=1)
     right = np.where(touches, np.maximum(xa, xb), -np.inf).max(axis=1)
     columns = np.arange(K.width)[None]
-    return (columns + 1 + MARGIN >= left[:, None]) & (columns - MARGIN <= right[:, None])
+    return (columns + 1 + margin >= left[:, None]) & (columns - margin <= right[:, None])
 
 
 def _convex_outline(points: Float) -> Float:

@@ -16,6 +16,7 @@ from stages.render.cameras import file_poses, sample_camera
 from stages.render.config import CameraConfig, RenderConfig
 from stages.render.cull import surviving_pixels
 from stages.render.errors import RenderConfigError
+from stages.render.sensor import observe
 
 EMPTY = "empty_cloud"
 
@@ -98,9 +99,10 @@ def render_view(
     config: RenderConfig,
     seed: int,
 ) -> Cloud:
-    """The rays that can survive, then the crop."""
-    pixels = surviving_pixels(scene, backend.hulls(prepared), camera, config.crop)
-    hits = backend.render(prepared, camera, pixels)
+    """The rays that can survive, what the sensor makes of them, then the crop."""
+    hulls, reach = backend.hulls(prepared), config.sensor.reach
+    pixels = surviving_pixels(scene, hulls, camera, config.crop, reach)
+    hits = observe(backend, prepared, camera, pixels, config.sensor, seed)
     cropped = crop_pixels(
         hits.pixel,
         hits.z,

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from embreex.mesh_construction import TriangleMesh
 from embreex.rtcore_scene import EmbreeScene
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import ConvexHull
 
 from schemas.camera import Camera, Intrinsics
 from schemas.frames import pose_to_matrix, transform_points
 from schemas.records import FIRST_OBJECT, TABLE, ObjectAsset, Scene
 from stages.crop import pixel_slopes
-from stages.render.backends.protocol import Hits
+from stages.render.backends.protocol import VISIBLE_SLACK, Hits
 
 TABLE_THICKNESS = 0.02  # m; seen only from the side
 NO_HIT_SEGMENT = 0
@@ -65,27 +65,49 @@ class EmbreeBackend:
         prepared: PreparedScene,
         camera: Camera,
         pixels: NDArray[np.int64] | None = None,
+        *,
+        slopes: NDArray[np.float32] | None = None,
+        cosines: bool = False,
     ) -> Hits:
         K = camera.intrinsics
         if pixels is None:
             pixels = np.arange(K.width * K.height)
         if len(pixels) == 0 or len(prepared.segment_of) == 1:
             z = np.full(len(pixels), np.nan, np.float32)
-            return Hits(pixel=pixels, z=z, segment=np.zeros(len(pixels), np.uint16))
-        column_slope, row_slope = self._slopes_of(K)
-        row, column = np.divmod(pixels, K.width)
-        x, y = column_slope[column], row_slope[row]
-        R = camera.T_world_cam[:3, :3].astype(np.float32)
-        # Element by element: a matrix product rounds differently for another number of rays.
-        directions = np.empty((len(pixels), 3), np.float32)
-        for i in range(3):
-            directions[:, i] = R[i, 0] * x + R[i, 1] * y + R[i, 2]
+            cosine = z.astype(np.float64) if cosines else None
+            segment = np.zeros(len(pixels), np.uint16)
+            return Hits(pixel=pixels, z=z, segment=segment, cosine=cosine)
+        if slopes is None:
+            column_slope, row_slope = self._slopes_of(K)
+            row, column = np.divmod(pixels, K.width)
+            x, y = column_slope[column], row_slope[row]
+        else:
+            x, y = slopes.T
+        directions = _turned(camera, x, y, np.ones_like(x))
         origins = np.empty_like(directions)
         origins[:] = camera.T_world_cam[:3, 3]
         found = prepared.bvh.run(origins, directions, output=1)
         geometry = found["geomID"]
         z = np.where(geometry < 0, np.float32(np.nan), found["tfar"])
-        return Hits(pixel=pixels, z=z, segment=prepared.segment_of[geometry])
+        cosine = _cosine(found["Ng"], directions, geometry >= 0) if cosines else None
+        return Hits(pixel=pixels, z=z, segment=prepared.segment_of[geometry], cosine=cosine)
+
+    def visible(
+        self,
+        prepared: PreparedScene,
+        camera: Camera,
+        eye_cam: ArrayLike,
+        points_cam: NDArray[np.float32],
+    ) -> NDArray[np.bool_]:
+        if len(points_cam) == 0 or len(prepared.segment_of) == 1:
+            return np.ones(len(points_cam), bool)
+        away = points_cam - np.asarray(eye_cam, np.float32)
+        directions = _turned(camera, *away.T)
+        origins = np.empty_like(directions)
+        origins[:] = transform_points(camera.T_world_cam, np.asarray(eye_cam)[None])[0]
+        found = prepared.bvh.run(origins, directions, output=1)
+        length = np.sqrt(_dot(away.astype(np.float64), away))
+        return (found["geomID"] < 0) | ((1 - found["tfar"]) * length < VISIBLE_SLACK)
 
     def _slopes_of(self, K: Intrinsics) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         if self._slopes is None or self._slopes[0] != K:
@@ -98,6 +120,36 @@ class EmbreeBackend:
             points = asset.vertices.astype(np.float64)
             self._hull_points[key] = points[ConvexHull(points).vertices]
         return self._hull_points[key]
+
+
+def _turned(
+    camera: Camera, x: NDArray[np.float32], y: NDArray[np.float32], z: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """(M, 3) world directions of camera directions, element by element.
+
+    A matrix product rounds differently for another number of rays.
+    """
+    R = camera.T_world_cam[:3, :3].astype(np.float32)
+    directions = np.empty((len(x), 3), np.float32)
+    for i in range(3):
+        directions[:, i] = R[i, 0] * x + R[i, 1] * y + R[i, 2] * z
+    return directions
+
+
+def _dot(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np.float64]:
+    """(M,) float64, element by element, for the same reason."""
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    return a[:, 0] * b[:, 0] + a[:, 1] * b[:, 1] + a[:, 2] * b[:, 2]
+
+
+def _cosine(
+    normals: NDArray[np.float32], directions: NDArray[np.float32], hit: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """(M,) from Embree's unnormalised geometric normals; NaN where nothing was hit."""
+    length = np.sqrt(_dot(normals, normals) * _dot(directions, directions))
+    known = hit & (length > 0)
+    cosine = np.abs(_dot(normals, directions)) / np.where(known, length, 1.0)
+    return np.where(known, np.minimum(cosine, 1.0), np.nan)
 
 
 def table_mesh(scene: Scene) -> tuple[NDArray[np.float32], NDArray[np.int32]]:

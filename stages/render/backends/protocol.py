@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from schemas.camera import Camera
 from schemas.records import ObjectAsset, Scene
 
+VISIBLE_SLACK = 1e-3  # m; more than float32 loses, less than anything that casts a shadow
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Hits:
@@ -18,6 +20,8 @@ class Hits:
     pixel: NDArray[np.int64]  # (M,) row * width + column, ascending
     z: NDArray[np.float32]  # (M,) z-depth, m; NaN where nothing was hit
     segment: NDArray[np.uint16]  # (M,) ids of Scene.segment_table; 0 where nothing was hit
+    # (M,) cosine between ray and surface normal, >= 0; NaN where nothing was hit; None unless asked
+    cosine: NDArray[np.float64] | None = None
 
     def dense(self, height: int, width: int) -> tuple[NDArray[np.float32], NDArray[np.uint16]]:
         """Images (H, W): depth (NaN where not cast or missed) and segment (0 there)."""
@@ -40,7 +44,26 @@ class RenderBackend(Protocol):
         ...
 
     def render(
-        self, prepared: Any, camera: Camera, pixels: NDArray[np.int64] | None = None
+        self,
+        prepared: Any,
+        camera: Camera,
+        pixels: NDArray[np.int64] | None = None,
+        *,
+        slopes: NDArray[np.float32] | None = None,
+        cosines: bool = False,
     ) -> Hits:
-        """Hits of `pixels` (ascending), or of all pixels."""
+        """Hits of `pixels` (ascending), or of all pixels.
+
+        `slopes` (M, 2) are x/z and y/z of the rays in the camera frame, instead of those through
+        the pixels' centres. `cosines` asks for the angles of incidence as well.
+        """
+        ...
+
+    def visible(
+        self, prepared: Any, camera: Camera, eye_cam: Any, points_cam: NDArray[np.float32]
+    ) -> NDArray[np.bool_]:
+        """(M,) whether `eye_cam` (3,) sees `points_cam` (M, 3), metres, camera frame.
+
+        A surface within `VISIBLE_SLACK` before a point does not hide it.
+        """
         ...
