@@ -59,16 +59,28 @@ def smooth_normal(seed: int, purpose: str, pixel: Index, width: int, length: flo
     """
     if length <= 1:
         return normal(seed, purpose, pixel)
+    if len(pixel) == 0:
+        return np.zeros(0)
     row, column = np.divmod(pixel, width)
-    column0, wx = _spline(column / length)
-    row0, wy = _spline(row / length)
-    total, power = np.zeros(len(pixel)), np.zeros(len(pixel))
+    top = int(row.min())
+    row0, wy = _spline(np.arange(top, int(row.max()) + 1) / length)
+    column0, wx = _spline(np.arange(width) / length)
+    # The lattice under these rows; each of its values depends on its own place alone.
+    rows = np.arange(row0[0], row0[-1] + 4)
+    columns = np.arange(column0[-1] + 4)
+    lattice = normal(seed, purpose, (rows[:, None] << 32) + columns[None])
+    # Along the columns first, for every row of the lattice, then down each pixel's column.
+    along = np.zeros((len(rows), width))
+    for j in range(4):
+        along += wx[j] * lattice[:, column0 + j]
+    unit_x = np.sqrt(wx[0] * wx[0] + wx[1] * wx[1] + wx[2] * wx[2] + wx[3] * wx[3])
+    unit_y = np.sqrt(wy[0] * wy[0] + wy[1] * wy[1] + wy[2] * wy[2] + wy[3] * wy[3])
+    along /= unit_x
+    first, at = (row0 - row0[0])[row - top], row - top
+    total = np.zeros(len(pixel))
     for i in range(4):
-        for j in range(4):
-            weight = wy[i] * wx[j]
-            total += weight * normal(seed, purpose, ((row0 + i) << 32) + column0 + j)
-            power += weight * weight
-    return total / np.sqrt(power)
+        total += (wy[i] / unit_y)[at] * along[first + i, column]
+    return total
 
 
 def smooth_uniform(seed: int, purpose: str, pixel: Index, width: int, length: float) -> Float:

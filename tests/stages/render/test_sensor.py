@@ -59,8 +59,9 @@ FORMULAS = {
 def test_a_plane_is_as_noisy_as_the_published_formula(
     plane: Prepared, preset: str, distance: float
 ) -> None:
-    axial = {"min_range": 0.0, "lateral": 0.0, "lateral_grazing": 0.0, "disparity_step": 0.0, "depth_step": 0.0}  # fmt: skip
-    sensor = SensorConfig(preset=preset, **axial, hole_fraction=0.0, flying=0.0)  # type: ignore[arg-type]
+    others = ("min_range", "lateral", "lateral_grazing", "disparity_step", "depth_step", "flying")
+    off = dict.fromkeys((*others, "hole_fraction"), 0.0)
+    sensor = SensorConfig(preset=preset, **off)  # type: ignore[arg-type]
     z = depths(plane, above(distance), sensor, range(12)).reshape(12, 240, 320)
     # where the table (1.0 x 0.8 m) and the second imager's band are out of play
     middle = z[:, 90:150, 130:190]
