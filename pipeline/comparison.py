@@ -1,4 +1,4 @@
-"""The report of `pipeline compare`: real frames, the same frames by rays, and a dataset's clouds."""
+"""The report of `pipeline compare`: real frames, the same by rays, and a dataset's clouds."""
 
 import json
 from collections.abc import Sequence
@@ -177,11 +177,11 @@ def _markdown(report: Report) -> str:
     lines = [
         "# Real frames and training clouds",
         "",
-        f"Sensor: {report.sensor}. Each capture is registered to its object and taken again by rays",
-        "from the same pose, without noise and with the sensor; `dataset` are clouds of the object",
-        "alone, from other poses. Noise is the distance along the surface normal. Distance: energy",
-        "distance of (error, roughness, missing) to the real frame; null: its 95th percentile when",
-        "image tiles change sides at random.",
+        f"Sensor: {report.sensor}. Each capture is registered to its object and taken again by",
+        "rays from the same pose, without noise and with the sensor; `dataset` are clouds of the",
+        "object alone, from other poses. Noise is the distance along the surface normal. Distance:",
+        "energy distance of (error, roughness, missing) to the real frame; null: its 95th",
+        "percentile when image tiles change sides at random.",
         "",
         "| capture | clouds | noise median, 90 % mm | missing | extents mm | distance | null | p |",
         "|---|---|---|---|---|---|---|---|",

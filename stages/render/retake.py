@@ -1,5 +1,6 @@
 """A real frame taken again by rays: the same object, pose, table and camera, with any sensor."""
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -165,9 +166,11 @@ def _plane_frame(normal: Float, offset: float, points: Float) -> Float:
 def _bare_asset(vertices: NDArray[Any], faces: NDArray[Any]) -> ObjectAsset:
     """Triangles for the rays; nothing that physics would need."""
     none = np.zeros(1, np.int64)
+    vertices = np.ascontiguousarray(vertices, np.float32)
+    sha256 = hashlib.sha256(vertices.tobytes()).hexdigest()
     return ObjectAsset(
-        object_id="object", source="", licence="", sha256="", scale=1.0,
-        vertices=np.asarray(vertices, np.float32), faces=np.asarray(faces, np.int32),
+        object_id="object", source="", licence="", sha256=sha256, scale=1.0,
+        vertices=vertices, faces=np.asarray(faces, np.int32),
         piece_vertices=np.zeros((0, 3), np.float32), piece_faces=np.zeros((0, 3), np.int32),
         piece_vertex_offsets=none, piece_face_offsets=none, volume=0.0, density=0.0, mass=0.0,
         center_of_mass=np.zeros(3), inertia=np.zeros((3, 3)), stable_poses=np.zeros((0, 7)),
