@@ -17,12 +17,11 @@ from pipeline.pictures.points import Image, save, tile
 from pipeline.registry import Registry
 from schemas.camera import Intrinsics
 from schemas.frames import invert, pose_to_matrix
-from stages.render.backends.protocol import RenderBackend
+from stages.render.backends.protocol import RayBackend
 from stages.render.closeness import Features, energy_distance, features, scale, statistics
 from stages.render.register import register
-from stages.render.retake import Retake, retake
+from stages.render.retake import Retake, ray_backend, retake
 from stages.render.sensor_config import SensorConfig
-from stages.render.stage import load_backend
 from stages.shard.clouds import CloudTable
 from stages.shard.open import load_manifest
 
@@ -69,7 +68,7 @@ def compare_all(
     clouds: int,
 ) -> Report:
     """Every capture against its retakes, and against the clouds of its object in `source`."""
-    backend = load_backend("embree")
+    backend = ray_backend()
     found: list[dict[str, Any]] = []
     pictures: list[Image] = []
     titles: list[str] = []
@@ -113,7 +112,7 @@ def _of_dataset(
     out: Path,
     name: str,
     mesh: Mesh,
-    backend: RenderBackend,
+    backend: RayBackend,
     most: int,
     real: tuple[Features, Float],
 ) -> dict[str, Any]:

@@ -77,10 +77,9 @@ def _object_samples(captures: tuple[Path, ...], objects: tuple[str, ...]) -> lis
     from pipeline.captures import paired, read_capture, read_mesh
     from stages.render.fit import sample_of
     from stages.render.register import register
-    from stages.render.retake import retake
-    from stages.render.stage import load_backend
+    from stages.render.retake import ray_backend, retake
 
-    backend = load_backend("embree")
+    backend = ray_backend()
     samples: list[Any] = []
     for path, entry in paired(captures, objects):
         capture, (name, mesh) = read_capture(path), read_mesh(entry)

@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from schemas.camera import Camera, Intrinsics
 from schemas.frames import matrix_to_pose
 from schemas.records import FIRST_OBJECT, TABLE, ObjectAsset, Scene
 from stages.crop import pixel_slopes
-from stages.render.backends.protocol import RenderBackend
+from stages.render.backends import BACKENDS
+from stages.render.backends.protocol import RayBackend
 from stages.render.errors import SensorFitError
 from stages.render.sensor import observe
 from stages.render.sensor_config import SensorConfig
@@ -58,7 +60,7 @@ class Retake:
 
     def __init__(
         self,
-        backend: RenderBackend,
+        backend: RayBackend,
         K: Intrinsics,
         mesh: tuple[NDArray[Any], NDArray[Any]],
         T_cam_object: Float,
@@ -74,11 +76,12 @@ class Retake:
             table_size=np.zeros(2) if table is None else np.full(2, TABLE_SIDE),
         )  # fmt: skip
         self._prepared = backend.prepare(scene, [_bare_asset(*mesh)])
-        hits = backend.render(self._prepared, self.camera, cosines=True)
+        x, y = slopes(K)
+        rays = np.stack([x, y], axis=1).astype(np.float32)
+        hits = backend.cast(self._prepared, self.camera, np.arange(len(rays)), rays)
         assert hits.cosine is not None
         mine = hits.segment == FIRST_OBJECT
         z, cosine = hits.z[mine].astype(np.float64), hits.cosine[mine]
-        x, y = slopes(K)
         length = np.sqrt(1 + x[mine] ** 2 + y[mine] ** 2)
         # a pixel of solid angle 1 / (fx fy length^3) at the distance z length
         area = z**2 / (K.fx * K.fy * length) / np.maximum(cosine, 0.05)
@@ -92,7 +95,12 @@ class Retake:
         return np.where(shown, hits.z, np.nan).astype(np.float64).reshape(K.height, K.width)
 
 
-def retake(backend: RenderBackend, capture: Capture, mesh: Any, T_cam_object: Float) -> Retake:
+def ray_backend() -> RayBackend:
+    """Embree: the backend that casts single rays."""
+    return resolve_name(BACKENDS["embree"])()
+
+
+def retake(backend: RayBackend, capture: Capture, mesh: Any, T_cam_object: Float) -> Retake:
     """`capture` taken again: the object at its registered pose, on the table if there is one."""
     return Retake(backend, capture.intrinsics, mesh, T_cam_object, find_table(capture))
 

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from schemas.camera import Camera, Intrinsics
 from stages.crop import pixel_slopes
-from stages.render.backends.protocol import Hits, RenderBackend
+from stages.render.backends.protocol import Hits, RayBackend, RenderBackend
+from stages.render.errors import RenderConfigError
 from stages.render.fields import lookup, smooth_normal, smooth_uniform, uniform
 from stages.render.sensor_config import JITTER_BOUND, STEEPEST, SensorConfig
 
@@ -39,14 +40,20 @@ def observe(
     """What the sensor reports at `pixels` (ascending, or None for all); lost pixels have z NaN.
 
     Bit-equal for any choice of pixels around a pixel. Without noise, `backend.render` itself.
+    Raises RenderConfigError when the backend cannot cast the rays that noise needs.
     """
     if not sensor.enabled:
         return backend.render(prepared, camera, pixels)
+    if not isinstance(backend, RayBackend):
+        raise RenderConfigError(
+            f"sensor: {type(backend).__name__} casts no single rays, so it has no sensor models; "
+            'use backend: embree, or switch the sensor off (sensor: {preset: ""})'
+        )
     K = camera.intrinsics
     wanted = np.arange(K.width * K.height) if pixels is None else pixels
     cast = wanted if pixels is None else grown(wanted, K, sensor.neighbours)
     slopes = _shifted_slopes(backend, prepared, camera, cast, sensor, seed)
-    hits = backend.render(prepared, camera, cast, slopes=slopes, cosines=True)
+    hits = backend.cast(prepared, camera, cast, slopes)
     assert hits.cosine is not None
     at = slice(None) if len(cast) == len(wanted) else np.searchsorted(cast, wanted)
     exact, segment = hits.z[at].astype(np.float64), hits.segment[at]
@@ -142,7 +149,7 @@ def edges(
 
 
 def _shifted_slopes(
-    backend: RenderBackend,
+    backend: RayBackend,
     prepared: Any,
     camera: Camera,
     cast: Index,
@@ -158,7 +165,7 @@ def _shifted_slopes(
         return slopes
     sigma: Float | float = n["lateral"]
     if n["lateral_grazing"]:
-        cosine = backend.render(prepared, camera, cast, cosines=True).cosine
+        cosine = backend.cast(prepared, camera, cast, slopes).cosine
         assert cosine is not None
         angle = lookup(_ANGLE, np.where(np.isnan(cosine), 1.0, cosine), 0.0, 1.0)
         sigma = sigma + n["lateral_grazing"] * _steepness(angle)
@@ -185,7 +192,7 @@ def _axial_noise(wanted: Index, width: int, sensor: SensorConfig, seed: int) -> 
 
 
 def _seen_twice(
-    backend: RenderBackend,
+    backend: RayBackend,
     prepared: Any,
     camera: Camera,
     wanted: Index,

@@ -42,6 +42,9 @@ def test_commands_exist_with_their_options(page: Path) -> None:
     for line in re.findall(r"python -m pipeline ([^`#|\n]+)", text):
         words = shlex.split(line.strip().rstrip("."))
         command = main.get_command(click.Context(main), words[0])
+        while isinstance(command, click.Group):
+            words = words[1:]
+            command = command.get_command(click.Context(command), words[0])
         assert command is not None, line
         known = {option for p in command.params for option in p.opts} | {"--help"}
         for word in words[1:]:

@@ -32,7 +32,7 @@ class PreparedScene:
 
 
 class EmbreeBackend:
-    """`RenderBackend` on Embree 4. Keeps the last camera's ray directions and object hulls."""
+    """`RayBackend` on Embree 4. Keeps the last camera's ray directions and object hulls."""
 
     def __init__(self) -> None:
         self._slopes: tuple[Intrinsics, NDArray[np.float32], NDArray[np.float32]] | None = None
@@ -65,32 +65,22 @@ class EmbreeBackend:
         prepared: PreparedScene,
         camera: Camera,
         pixels: NDArray[np.int64] | None = None,
-        *,
-        slopes: NDArray[np.float32] | None = None,
-        cosines: bool = False,
     ) -> Hits:
         K = camera.intrinsics
         if pixels is None:
             pixels = np.arange(K.width * K.height)
-        if len(pixels) == 0 or len(prepared.segment_of) == 1:
-            z = np.full(len(pixels), np.nan, np.float32)
-            cosine = z.astype(np.float64) if cosines else None
-            segment = np.zeros(len(pixels), np.uint16)
-            return Hits(pixel=pixels, z=z, segment=segment, cosine=cosine)
-        if slopes is None:
-            column_slope, row_slope = self._slopes_of(K)
-            row, column = np.divmod(pixels, K.width)
-            x, y = column_slope[column], row_slope[row]
-        else:
-            x, y = slopes.T
-        directions = _turned(camera, x, y, np.ones_like(x))
-        origins = np.empty_like(directions)
-        origins[:] = camera.T_world_cam[:3, 3]
-        found = prepared.bvh.run(origins, directions, output=1)
-        geometry = found["geomID"]
-        z = np.where(geometry < 0, np.float32(np.nan), found["tfar"])
-        cosine = _cosine(found["Ng"], directions, geometry >= 0) if cosines else None
-        return Hits(pixel=pixels, z=z, segment=prepared.segment_of[geometry], cosine=cosine)
+        column_slope, row_slope = self._slopes_of(K)
+        row, column = np.divmod(pixels, K.width)
+        return _hits(prepared, camera, pixels, column_slope[column], row_slope[row], False)
+
+    def cast(
+        self,
+        prepared: PreparedScene,
+        camera: Camera,
+        pixels: NDArray[np.int64],
+        slopes: NDArray[np.float32],
+    ) -> Hits:
+        return _hits(prepared, camera, pixels, *slopes.T, cosines=True)
 
     def visible(
         self,
@@ -120,6 +110,32 @@ class EmbreeBackend:
             points = asset.vertices.astype(np.float64)
             self._hull_points[key] = points[ConvexHull(points).vertices]
         return self._hull_points[key]
+
+
+def _hits(
+    prepared: PreparedScene,
+    camera: Camera,
+    pixels: NDArray[np.int64],
+    x: NDArray[np.float32],
+    y: NDArray[np.float32],
+    cosines: bool,
+) -> Hits:
+    """First hits of the rays (x, y, 1) of the camera frame."""
+    if len(pixels) == 0 or len(prepared.segment_of) == 1:
+        nothing = np.full(len(pixels), np.nan)
+        segment = np.zeros(len(pixels), np.uint16)
+        return Hits(
+            pixel=pixels, z=nothing.astype(np.float32), segment=segment,
+            cosine=nothing if cosines else None,
+        )  # fmt: skip
+    directions = _turned(camera, x, y, np.ones_like(x))
+    origins = np.empty_like(directions)
+    origins[:] = camera.T_world_cam[:3, 3]
+    found = prepared.bvh.run(origins, directions, output=1)
+    geometry = found["geomID"]
+    z = np.where(geometry < 0, np.float32(np.nan), found["tfar"])
+    cosine = _cosine(found["Ng"], directions, geometry >= 0) if cosines else None
+    return Hits(pixel=pixels, z=z, segment=prepared.segment_of[geometry], cosine=cosine)
 
 
 def _turned(

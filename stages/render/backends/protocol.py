@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ class Hits:
     pixel: NDArray[np.int64]  # (M,) row * width + column, ascending
     z: NDArray[np.float32]  # (M,) z-depth, m; NaN where nothing was hit
     segment: NDArray[np.uint16]  # (M,) ids of Scene.segment_table; 0 where nothing was hit
-    # (M,) cosine between ray and surface normal, >= 0; NaN where nothing was hit; None unless asked
+    # (M,) cosine between ray and surface normal, >= 0; NaN where nothing was hit; None unless cast
     cosine: NDArray[np.float64] | None = None
 
     def dense(self, height: int, width: int) -> tuple[NDArray[np.float32], NDArray[np.uint16]]:
@@ -44,18 +44,27 @@ class RenderBackend(Protocol):
         ...
 
     def render(
+        self, prepared: Any, camera: Camera, pixels: NDArray[np.int64] | None = None
+    ) -> Hits:
+        """Hits of `pixels` (ascending), or of all pixels."""
+        ...
+
+
+@runtime_checkable
+class RayBackend(RenderBackend, Protocol):
+    """A backend that casts any ray, which is what the sensor models need."""
+
+    def cast(
         self,
         prepared: Any,
         camera: Camera,
-        pixels: NDArray[np.int64] | None = None,
-        *,
-        slopes: NDArray[np.float32] | None = None,
-        cosines: bool = False,
+        pixels: NDArray[np.int64],
+        slopes: NDArray[np.float32],
     ) -> Hits:
-        """Hits of `pixels` (ascending), or of all pixels.
+        """Hits, with their cosines, of rays whose x/z and y/z in the camera frame are `slopes`.
 
-        `slopes` (M, 2) are x/z and y/z of the rays in the camera frame, instead of those through
-        the pixels' centres. `cosines` asks for the angles of incidence as well.
+        `slopes` (M, 2) go with `pixels` (M,); through the pixels' centres they give `render`'s
+        bits.
         """
         ...
 

@@ -263,3 +263,14 @@ def test_a_preset_gives_way_to_numbers() -> None:
         SensorConfig(disparity_step=0.1, flying=1.2, min_range=5.0, max_range=1.0)
     assert "flying: expected a share" in str(caught.value)
     assert "min_range < max_range" in str(caught.value)
+
+
+def test_a_backend_without_single_rays_is_refused(camera: Camera) -> None:
+    class Rasteriser:
+        def prepare(self, scene, assets): ...
+        def hulls(self, prepared): ...
+        def render(self, prepared, camera, pixels=None): ...
+
+    with pytest.raises(RenderConfigError, match="Rasteriser casts no single rays"):
+        observe(Rasteriser(), None, camera, None, SensorConfig(preset="d435"), 0)
+    assert observe(Rasteriser(), None, camera, None, SensorConfig(), 0) is None
