@@ -17,6 +17,8 @@ COMMANDS = {
     "hand": "List the hands, or check a hand file and draw it.",
     "crop": "Cut a cloud from a depth image with the dataset's crop.",
     "label": "Label grasps that someone else published.",
+    "noise": "Fit a sensor's noise to frames of a real camera.",
+    "compare": "How far a dataset's clouds are from those of a real camera.",
     "doctor": "Say what this machine lacks, with the fix.",
 }
 """Name -> one line for `--help`, kept here so that help imports no command."""

@@ -12,6 +12,7 @@ from stages.contract import CONFIG_PATH, OPTIONAL, PLAN_ONLY
 from stages.crop import CropSpec
 from stages.render.errors import RenderConfigError
 from stages.render.presets import PRESETS
+from stages.render.sensor_config import SensorConfig
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,11 +109,12 @@ class CameraConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RenderConfig:
-    """Views per scene, cameras, backend and crop."""
+    """Views per scene, cameras, backend, what the sensor does to depth, and crop."""
 
     views: int = field(default=8, metadata=PLAN_ONLY)
     backend: str = "embree"  # see stages/render/backends/__init__.py
     camera: CameraConfig = field(default_factory=CameraConfig)
+    sensor: SensorConfig = field(default_factory=SensorConfig, metadata=OPTIONAL)  # off: exact
     crop: CropSpec = field(default_factory=CropSpec)
     # Store the normal, or the colour (needs assets.colour), of the surface at every point.
     normals: bool = field(default=False, metadata=OPTIONAL)

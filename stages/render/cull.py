@@ -3,6 +3,9 @@
 A pixel can survive only inside the projection of an extracted object's convex hull, and inside
 that of the crop box. Both are rasterised outward (one pixel of margin), so nothing that would
 have survived is lost; everything inside is still cast against every occluder.
+
+A sensor's noise moves points along the ray of their pixel, so it never carries one into the box's
+projection. It may give a pixel the segment of a neighbour: hulls grow by the sensor's `reach`.
 """
 
 from collections.abc import Sequence
@@ -22,11 +25,12 @@ MARGIN = 1.0  # pixels
 
 
 def surviving_pixels(
-    scene: Scene, hulls_world: Sequence[Float], camera: Camera, spec: CropSpec
+    scene: Scene, hulls_world: Sequence[Float], camera: Camera, spec: CropSpec, reach: int = 0
 ) -> NDArray[np.int64] | None:
     """Ascending pixel indices that can survive the crop, or None for all of them.
 
     `hulls_world` holds, per object of the scene, points (n, 3) whose convex hull contains it.
+    `reach` is how many pixels beside an object may still get its segment (`SensorConfig.reach`).
     """
     T_cam_world = invert(camera.T_world_cam)
     footprint: Footprint | None = None
@@ -39,7 +43,7 @@ def surviving_pixels(
             if not footprint.add(points):
                 footprint = None
                 break
-    mask = None if footprint is None else footprint.mask()
+    mask = None if footprint is None else grown(footprint.mask(), reach)
     if spec.box_min is not None and spec.box_max is not None:
         corners = np.stack(np.meshgrid(*zip(spec.box_min, spec.box_max, strict=True)), axis=-1)
         corners = corners.reshape(-1, 3)
@@ -49,6 +53,21 @@ def surviving_pixels(
         if box.add(corners):
             mask = box.mask() if mask is None else mask & box.mask()
     return None if mask is None else np.flatnonzero(mask)
+
+
+def grown(mask: NDArray[np.bool_], radius: int) -> NDArray[np.bool_]:
+    """`mask` (H, W) and all pixels within `radius` rows and columns of it."""
+    for axis in (0, 1):
+        out = mask.copy()
+        for shift in range(1, radius + 1):
+            if axis == 0:
+                out[shift:] |= mask[:-shift]
+                out[:-shift] |= mask[shift:]
+            else:
+                out[:, shift:] |= mask[:, :-shift]
+                out[:, :-shift] |= mask[:, shift:]
+        mask = out
+    return mask
 
 
 class Footprint:

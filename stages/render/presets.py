@@ -1,4 +1,4 @@
-"""Intrinsics of real depth cameras, pixels.
+"""Intrinsics of real depth cameras, pixels; how they err is in `sensor_presets.py`.
 
 Nominal values of the makers' documents or typical factory calibrations; a real unit differs by a
 few pixels, so take its own K where you have it. Fields of view: RealSense D400 series datasheet

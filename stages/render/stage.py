@@ -17,6 +17,7 @@ from stages.render.cameras import bounding_middles, file_poses, sample_camera, w
 from stages.render.config import CameraConfig, RenderConfig
 from stages.render.cull import surviving_pixels
 from stages.render.errors import RenderConfigError
+from stages.render.sensor import observe
 from stages.render.surface import check_colour, surface_fields
 
 EMPTY = "empty_cloud"
@@ -110,9 +111,13 @@ def render_view(
     seed: int,
     assets: Sequence[ObjectAsset] = (),
 ) -> Cloud:
-    """The rays that can survive, then the crop. `assets` are needed for colours only."""
-    pixels = surviving_pixels(scene, backend.hulls(prepared), camera, config.crop)
-    hits = backend.render(prepared, camera, pixels)
+    """The rays that can survive, what the sensor makes of them, then the crop.
+
+    `assets` are needed for colours only.
+    """
+    hulls, reach = backend.hulls(prepared), config.sensor.reach
+    pixels = surviving_pixels(scene, hulls, camera, config.crop, reach)
+    hits = observe(backend, prepared, camera, pixels, config.sensor, seed)
     cropped = crop_pixels(
         hits.pixel,
         hits.z,

@@ -58,14 +58,14 @@ def colours_of(
 ) -> NDArray[np.uint8]:
     """(N, 3) RGB between the corners of the hit faces; 0 0 0 where no colour is known.
 
-    Unknown: the table, the background, and objects whose file has no colours.
+    Unknown: the table, the background, flying pixels, and objects whose file has no colours.
     """
     if hits.face is None or hits.barycentric is None:
         raise RenderConfigError("colour: this backend does not give it; use backend: embree")
     out = np.zeros((len(row), 3), np.uint8)
     segment = hits.segment[row]
     for i, asset in enumerate(assets):
-        mine = segment == FIRST_OBJECT + i
+        mine = (segment == FIRST_OBJECT + i) & (hits.face[row] >= 0)
         if not len(asset.vertex_colours) or not mine.any():
             continue
         corners = asset.faces[hits.face[row[mine]]]

@@ -46,6 +46,9 @@ def test_commands_exist_with_their_options(page: Path) -> None:
     for line in re.findall(r"python -m pipeline ([^`#|\n]+)", text):
         words = shlex.split(line.strip().rstrip("."))
         command = main.get_command(click.Context(main), words[0])
+        while isinstance(command, click.Group):
+            words = words[1:]
+            command = command.get_command(click.Context(command), words[0])
         assert command is not None, line
         if isinstance(command, click.Group):
             command = command.get_command(click.Context(command), words[1])

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 from embreex.mesh_construction import TriangleMesh
 from embreex.rtcore_scene import EmbreeScene
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import ConvexHull
 
 from schemas.camera import Camera
 from schemas.frames import pose_to_matrix, transform_points
 from schemas.records import FIRST_OBJECT, TABLE, ObjectAsset, Scene
 from stages.crop import slopes_at
-from stages.render.backends.protocol import Hits
+from stages.render.backends.protocol import VISIBLE_SLACK, Hits
 
 TABLE_THICKNESS = 0.02  # m; seen only from the side
 NO_HIT_SEGMENT = 0
@@ -33,7 +33,7 @@ class PreparedScene:
 
 
 class EmbreeBackend:
-    """`RenderBackend` on Embree 4."""
+    """`RayBackend` on Embree 4."""
 
     def prepare(self, scene: Scene, assets: Sequence[ObjectAsset]) -> PreparedScene:
         """Build the BVH; geometry is added in segment order."""
@@ -66,33 +66,33 @@ class EmbreeBackend:
         K = camera.intrinsics
         if pixels is None:
             pixels = np.arange(K.width * K.height)
-        if len(pixels) == 0 or len(prepared.segment_of) == 1:
-            z = np.full(len(pixels), np.nan, np.float32)
-            return Hits(pixel=pixels, z=z, segment=np.zeros(len(pixels), np.uint16))
-        x, y = slopes_at(pixels, K)
-        reached = np.isfinite(x) if K.distortion else None
-        if reached is not None:  # Embree walks the whole tree for a NaN
-            x, y = np.nan_to_num(x), np.nan_to_num(y)
-        R = camera.T_world_cam[:3, :3].astype(np.float32)
-        # Element by element: a matrix product rounds differently for another number of rays.
-        directions = np.empty((len(pixels), 3), np.float32)
-        for i in range(3):
-            directions[:, i] = R[i, 0] * x + R[i, 1] * y + R[i, 2]
+        return _hits(prepared, camera, pixels, *slopes_at(pixels, K))
+
+    def cast(
+        self,
+        prepared: PreparedScene,
+        camera: Camera,
+        pixels: NDArray[np.int64],
+        slopes: NDArray[np.float32],
+    ) -> Hits:
+        return _hits(prepared, camera, pixels, *slopes.T, cosines=True)
+
+    def visible(
+        self,
+        prepared: PreparedScene,
+        camera: Camera,
+        eye_cam: ArrayLike,
+        points_cam: NDArray[np.float32],
+    ) -> NDArray[np.bool_]:
+        if len(points_cam) == 0 or len(prepared.segment_of) == 1:
+            return np.ones(len(points_cam), bool)
+        away = points_cam - np.asarray(eye_cam, np.float32)
+        directions = _turned(camera, *away.T)
         origins = np.empty_like(directions)
-        origins[:] = camera.T_world_cam[:3, 3]
+        origins[:] = transform_points(camera.T_world_cam, np.asarray(eye_cam)[None])[0]
         found = prepared.bvh.run(origins, directions, output=1)
-        geometry = found["geomID"]
-        if reached is not None:  # no ray comes out of the lens elsewhere
-            geometry = np.where(reached, geometry, -1)
-        z = np.where(geometry < 0, np.float32(np.nan), found["tfar"])
-        return Hits(
-            pixel=pixels,
-            z=z,
-            segment=prepared.segment_of[geometry],
-            normal=found["Ng"],
-            face=found["primID"],
-            barycentric=(found["u"], found["v"]),
-        )
+        length = np.sqrt(_dot(away.astype(np.float64), away))
+        return (found["geomID"] < 0) | ((1 - found["tfar"]) * length < VISIBLE_SLACK)
 
 
 _KEPT_HULLS = 512  # of the last objects that this process rendered; a few kilobytes each
@@ -108,6 +108,73 @@ def _hull_points(asset: ObjectAsset) -> NDArray[np.float64]:
         if len(_hulls) > _KEPT_HULLS:
             _hulls.popitem(last=False)
     return _hulls[key]
+
+
+def _hits(
+    prepared: PreparedScene,
+    camera: Camera,
+    pixels: NDArray[np.int64],
+    x: NDArray[np.float32],
+    y: NDArray[np.float32],
+    cosines: bool = False,
+) -> Hits:
+    """First hits of the rays (x, y, 1) of the camera frame; none where a slope is NaN."""
+    if len(pixels) == 0 or len(prepared.segment_of) == 1:
+        nothing = np.full(len(pixels), np.nan)
+        segment = np.zeros(len(pixels), np.uint16)
+        return Hits(
+            pixel=pixels, z=nothing.astype(np.float32), segment=segment,
+            cosine=nothing if cosines else None,
+        )  # fmt: skip
+    reached = np.isfinite(x) if camera.intrinsics.distortion else None
+    if reached is not None:  # Embree walks the whole tree for a NaN
+        x, y = np.nan_to_num(x), np.nan_to_num(y)
+    directions = _turned(camera, x, y, np.ones_like(x))
+    origins = np.empty_like(directions)
+    origins[:] = camera.T_world_cam[:3, 3]
+    found = prepared.bvh.run(origins, directions, output=1)
+    geometry = found["geomID"]
+    if reached is not None:  # no ray comes out of the lens elsewhere
+        geometry = np.where(reached, geometry, -1)
+    return Hits(
+        pixel=pixels,
+        z=np.where(geometry < 0, np.float32(np.nan), found["tfar"]),
+        segment=prepared.segment_of[geometry],
+        normal=found["Ng"],
+        face=found["primID"],
+        barycentric=(found["u"], found["v"]),
+        cosine=_cosine(found["Ng"], directions, geometry >= 0) if cosines else None,
+    )
+
+
+def _turned(
+    camera: Camera, x: NDArray[np.float32], y: NDArray[np.float32], z: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """(M, 3) world directions of camera directions, element by element.
+
+    A matrix product rounds differently for another number of rays.
+    """
+    R = camera.T_world_cam[:3, :3].astype(np.float32)
+    directions = np.empty((len(x), 3), np.float32)
+    for i in range(3):
+        directions[:, i] = R[i, 0] * x + R[i, 1] * y + R[i, 2] * z
+    return directions
+
+
+def _dot(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np.float64]:
+    """(M,) float64, element by element, for the same reason."""
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    return a[:, 0] * b[:, 0] + a[:, 1] * b[:, 1] + a[:, 2] * b[:, 2]
+
+
+def _cosine(
+    normals: NDArray[np.float32], directions: NDArray[np.float32], hit: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """(M,) from Embree's unnormalised geometric normals; NaN where nothing was hit."""
+    length = np.sqrt(_dot(normals, normals) * _dot(directions, directions))
+    known = hit & (length > 0)
+    cosine = np.abs(_dot(normals, directions)) / np.where(known, length, 1.0)
+    return np.where(known, np.minimum(cosine, 1.0), np.nan)
 
 
 def table_mesh(scene: Scene) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
