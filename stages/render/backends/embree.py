@@ -90,9 +90,11 @@ class EmbreeBackend:
         directions = _turned(camera, *away.T)
         origins = np.empty_like(directions)
         origins[:] = transform_points(camera.T_world_cam, np.asarray(eye_cam)[None])[0]
-        found = prepared.bvh.run(origins, directions, output=1)
         length = np.sqrt(_dot(away.astype(np.float64), away))
-        return (found["geomID"] < 0) | ((1 - found["tfar"]) * length < VISIBLE_SLACK)
+        # Anything before the point, nearer to the eye by the slack: any hit will do, not the first.
+        ends = np.maximum(1 - VISIBLE_SLACK / np.maximum(length, VISIBLE_SLACK), 0)
+        hit = prepared.bvh.run(origins, directions, dists=ends.astype(np.float32), query="OCCLUDED")
+        return np.asarray(hit) < 0
 
 
 _KEPT_HULLS = 512  # of the last objects that this process rendered; a few kilobytes each
