@@ -46,7 +46,7 @@ class RunConfig:
             problems.append(f"block_size: expected at least 1, got {self.block_size}")
         if self.workers is not None and self.workers < 0:
             problems.append(f"workers: expected 0 or more, got {self.workers}")
-        if not self.item_timeout_s > 0:
+        if not 0 < self.item_timeout_s < float("inf"):
             problems.append(f"item_timeout_s: expected seconds > 0, got {self.item_timeout_s}")
         if self.worker_max_blocks < 1 or self.worker_max_rss_mb < 1:
             problems.append("worker_max_blocks and worker_max_rss_mb: expected at least 1")

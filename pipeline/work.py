@@ -114,7 +114,8 @@ def commit(store: Store, task: Task, outcomes: Sequence[Outcome], seconds: float
                 key=task.keys[outcome.id],
                 own=task.own[outcome.id],
                 code=outcome.code,
-                message=outcome.message[:MESSAGE_LIMIT],
+                # a file name may hold bytes that are no UTF-8; a marker may not
+                message=outcome.message[:MESSAGE_LIMIT].encode(errors="replace").decode(),
                 index=index,
                 attempt=task.attempts.get(outcome.id, 0),
             )
