@@ -18,6 +18,8 @@ from pipeline.coerce import build
 from pipeline.errors import ConfigError, UserError
 from pipeline.keys import plain
 from pipeline.registry import Registry, load, nearest
+from schemas.errors import ForeignFileError
+from stages.assets.yaml_file import SUFFIXES, parse_yaml, read_yaml_file
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,21 +133,19 @@ def resolved(config: RunConfig) -> dict[str, Any]:
 
 def read_yaml(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
     """One YAML mapping, merged over the file it `extends`."""
-    import yaml
-
     if path.resolve() in seen:
         chain = " -> ".join(str(p) for p in (*seen, path.resolve()))
         raise ConfigError(str(path), [f"extends: the files extend each other: {chain}"])
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = read_yaml_file(path)
     except FileNotFoundError as error:
         raise UserError(
             f"config {path}: no such file. Give one with --config; see configs/"
         ) from error
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise UserError(f"config {path}: cannot be read: {error}") from error
-    except yaml.YAMLError as error:
-        raise UserError(f"config {path}: not valid YAML: {error}") from error
+    except ForeignFileError as error:
+        raise UserError(f"config {error}") from error
     if data is None:
         data = {}
     if not isinstance(data, dict):
@@ -154,6 +154,10 @@ def read_yaml(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
     base = values.pop("extends", None)
     if base is None:
         return values
+    if Path(str(base)).suffix not in SUFFIXES:
+        raise ConfigError(
+            str(path), [f"extends: expected a {' or '.join(SUFFIXES)} file, got {base}"]
+        )
     return merge(read_yaml(path.parent / str(base), (*seen, path.resolve())), values)
 
 
@@ -170,16 +174,14 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _override(data: dict[str, Any], text: str, problems: list[str]) -> None:
-    import yaml
-
     place, equals, value = text.partition("=")
     names = place.strip().split(".")
     if not equals or not all(names):
         problems.append(f"--set {text}: expected a.b=value")
         return
     try:
-        parsed = yaml.safe_load(value)
-    except yaml.YAMLError:
+        parsed = parse_yaml(value)
+    except ValueError:
         problems.append(f"--set {text}: the value is not valid YAML")
         return
     node: dict[str, Any] = data

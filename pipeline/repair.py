@@ -14,7 +14,7 @@ from pipeline.ledger import scan
 from pipeline.plan import make_plan
 from pipeline.registry import Registry
 from pipeline.saved import load_saved
-from pipeline.store import LAYOUT_VERSION, Store
+from pipeline.store import VERSION_TEXT, Store
 from pipeline.verify import Finding, verify_output
 from stages.shard.errors import DatasetError
 from stages.shard.layout import COMMIT, INDEX, MANIFEST, SHARD_NAME, SHARDS, marker_of
@@ -147,5 +147,5 @@ def mend_version(store: Store) -> bool:
     """Write a torn version file again; True when it was torn."""
     torn = store.version_is_torn()
     if torn:
-        write_bytes(store.out / "version", f"{LAYOUT_VERSION}\n".encode())
+        write_bytes(store.out / "version", VERSION_TEXT)
     return torn

@@ -8,6 +8,7 @@ A marker also holds the sha256 of its own other bytes. Layout 1 had markers with
 import hashlib
 import io
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -59,9 +60,8 @@ class Store:
         try:
             self.out.mkdir(parents=True, exist_ok=True)
             self.check_version()
-            text = f"{LAYOUT_VERSION}\n".encode()
-            if self._version() != text:
-                write_bytes(self.out / "version", text)
+            if self._version() != VERSION_TEXT:
+                write_bytes(self.out / "version", VERSION_TEXT)
         except OSError as error:
             if isinstance(error, StorageError):
                 raise
@@ -82,18 +82,18 @@ class Store:
                 )
         elif found.strip() not in _READABLE_TEXT and not self.version_is_torn():
             text = found[:20].decode(errors="replace").strip()
-            newer = text.isdecimal() and int(text) > LAYOUT_VERSION
-            fix = "install the version that wrote it, or " if newer else ""
+            newer = _newer(found)
+            fix = "install the release that wrote it, or " if newer else ""
             raise VersionError(
-                f"output {self.out}: written with layout version {text or '(none)'}, this program "
-                f"reads {' and '.join(map(str, READABLE))}. Nothing was touched; {fix}choose "
-                "another --out"
+                f"output {self.out}: written with layout version {newer or text or '(none)'}, "
+                f"this program reads {' and '.join(map(str, READABLE))}. Nothing was touched; "
+                f"{fix}choose another --out"
             )
 
     def version_is_torn(self) -> bool:
         """Whether the version file is missing or unknown while sound markers tell the layout."""
         found = self._version()
-        if found is not None and found.strip() in _READABLE_TEXT:
+        if found is not None and (found.strip() in _READABLE_TEXT or _newer(found)):
             return False
         for path in sorted(self.out.glob("blocks/*/*.json")):
             try:
@@ -249,7 +249,17 @@ class Store:
         return [path for path in found if not path.with_suffix(".json").exists()]
 
 
-_READABLE_TEXT = {str(version).encode() for version in READABLE}
+def _newer(text: bytes) -> str:
+    """The number of a later layout that a version file tells, "" for any other text."""
+    found = re.fullmatch(rb"(\d{1,9})(?: layout-(\d{1,9}))?\s*", text)
+    if found is None or found[2] not in (None, found[1]) or int(found[1]) <= LAYOUT_VERSION:
+        return ""
+    return found[1].decode()
+
+
+# Said twice, so that no torn or flipped byte makes another version of it.
+VERSION_TEXT = f"{LAYOUT_VERSION} layout-{LAYOUT_VERSION}\n".encode()
+_READABLE_TEXT = {b"1", VERSION_TEXT.strip()}
 
 
 def file_sha256(path: Path) -> str:

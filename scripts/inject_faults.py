@@ -197,7 +197,8 @@ def to_worker(site: Site, act: Callable[[int], None], *extra: str) -> None:
             except (ProcessLookupError, FileNotFoundError):
                 pass
     text, _ = process.communicate(timeout=300)
-    if process.returncode not in (0, 3) or "Traceback" in text:
+    # 3: so many items of this small run failed with the worker that the budget is spent
+    if process.returncode not in (0, 3):
         site.trouble.append(f"the run ended with {process.returncode}: {text[-2000:]}")
 
 
@@ -286,7 +287,7 @@ def inject(base: Path, seed: int, number: int, expected: str) -> tuple[str, Site
     for command in ("run", "all"), ("run", "all", "--retry-failed"):
         where = ("--config", base / "two.yaml", "--out", site.out, "--workers", 0)
         code, text = call(*command, *where)
-        if code:
+        if code and (code != 3 or "--retry-failed" in command):
             site.trouble.append(f"{' '.join(command)} ended with {code}: {text[-2000:]}")
     code, text = call("verify", site.out)
     if code:

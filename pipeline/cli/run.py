@@ -115,4 +115,3 @@ def _executor(config: RunConfig, scheduler: str | None) -> Executor:
     return ProcessExecutor(
         workers=workers, max_blocks=config.worker_max_blocks, max_rss_mb=config.worker_max_rss_mb
     )
-

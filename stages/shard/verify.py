@@ -1,6 +1,5 @@
 """Everything that is wrong with a dataset on the disk, found in one pass."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +18,8 @@ from stages.shard.layout import (
     marker_of,
     sha256_bytes,
     sha256_file,
-    unseal,
 )  # fmt: skip
-from stages.shard.open import array_nodes, load_commit, read_shard
+from stages.shard.open import array_nodes, load_commit, load_manifest, read_shard, shard_files
 from stages.shard.publish import array_attributes
 
 
@@ -107,8 +105,8 @@ def _top_files(out: Path, commit: dict[str, Any]) -> Iterator[Problem]:
 
 def _manifest(out: Path) -> dict[str, Any]:
     try:
-        return json.loads((out / MANIFEST).read_bytes())
-    except (OSError, ValueError):
+        return load_manifest(out)
+    except (DatasetError, OSError):
         return {}  # reported by _top_files
 
 
@@ -120,7 +118,11 @@ def _shard_files(out: Path, shard: Path, marker_sha256: str) -> Iterator[Problem
     if sha256_bytes(marker.read_bytes()) != marker_sha256:
         yield _problem(out, marker, "marker", f"not the marker that {COMMIT} names")
         return
-    files = unseal(marker)["files"]
+    try:
+        files = shard_files(marker)
+    except DatasetError as error:
+        yield _problem(out, marker, "marker", str(error))
+        return
     there = {p.relative_to(shard).as_posix() for p in shard.rglob("*") if p.is_file()}
     for name in sorted(set(files) | there):
         path = shard / name
