@@ -154,7 +154,7 @@ def read_yaml(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
     base = values.pop("extends", None)
     if base is None:
         return values
-    if Path(str(base)).suffix not in SUFFIXES:
+    if Path(str(base)).suffix not in SUFFIXES or "\0" in str(base):
         raise ConfigError(
             str(path), [f"extends: expected a {' or '.join(SUFFIXES)} file, got {base}"]
         )

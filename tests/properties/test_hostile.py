@@ -203,9 +203,7 @@ def test_a_commit_names_shards_by_their_names_only(dataset: Path) -> None:
 
 def test_a_link_in_a_shard_is_not_followed(dataset: Path) -> None:
     shard = dataset / "shards" / "train-00000.zarr"
-    victim = next(
-        p for p in sorted((shard / "points").rglob("*")) if p.name != "zarr.json" and p.is_file()
-    )
+    victim = next(p for p in sorted((shard / "points" / "c").rglob("*")) if p.is_file())
     elsewhere = dataset.parent / "elsewhere"
     victim.rename(elsewhere)
     victim.symlink_to(elsewhere)
@@ -235,5 +233,4 @@ def test_no_code_unpickles_evaluates_or_unpacks_archives() -> None:
                 assert (owner, name) != ("yaml", "load"), path
                 if (owner, name) == ("np", "load"):
                     allow = {k.arg: k.value for k in node.keywords}.get("allow_pickle")
-                    assert isinstance(allow, ast.Constant), path
-                    assert allow.value is False, path
+                    assert allow is None or getattr(allow, "value", None) is False, path
