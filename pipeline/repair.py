@@ -112,7 +112,6 @@ def plan_prune(out: Path, registry: Registry) -> tuple[list[Removal], int]:
                 removals.append(Removal(paths=paths, why="the config of the last run needs it not"))
     left = "left by a writer that was killed"
     removals += [Removal(paths=(p,), why=left) for p in [*store.temporaries(), *store.orphans()]]
-    removals += [Removal(paths=(p,), why=left) for p in sorted(out.glob(".tmp-*"))]
     return removals + _stale_shards(out), len(broken)
 
 

@@ -241,7 +241,8 @@ class Store:
 
     def temporaries(self) -> list[Path]:
         """Half-written files of killed writers, sorted."""
-        return sorted([*self.out.glob(f"*{TEMPORARY}*"), *self.out.glob(f"blocks/*/*{TEMPORARY}*")])
+        found = [*self.out.glob(f"*{TEMPORARY}*"), *self.out.glob(f"blocks/*/*{TEMPORARY}*")]
+        return sorted(path for path in found if path.is_file())
 
     def orphans(self) -> list[Path]:
         """Blocks without a marker, which nobody reads, sorted."""
