@@ -55,7 +55,7 @@ HOSTILE_YAML = {
 def quick() -> Iterator[None]:
     start = time.monotonic()
     yield
-    assert time.monotonic() - start < 20
+    assert time.monotonic() - start < 60  # seconds; other programs may be using this machine
 
 
 @pytest.mark.parametrize("name", HOSTILE_YAML)
