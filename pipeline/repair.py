@@ -121,7 +121,7 @@ def _stale_shards(out: Path) -> list[Removal]:
     except DatasetError:
         named = None  # a commit that does not read vouches for nothing, so shards stay
     removals: list[Removal] = []
-    for path in sorted((out / SHARDS).glob("*")) + sorted((out / SHARDS).glob(".tmp-*")):
+    for path in sorted((out / SHARDS).glob("*")):
         name = path.name.removeprefix(".tmp-").removeprefix("old-").removesuffix(".commit.json")
         if not SHARD_NAME.fullmatch(name):
             continue

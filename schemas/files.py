@@ -3,12 +3,12 @@
 import io
 import json
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from schemas.errors import ForeignFileError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 JSON_LIMIT = 2**28  # bytes; a million grasps as text are about this
 NPY_LIMIT = 2**31  # bytes
@@ -42,11 +42,13 @@ def read_json(path: Path, limit: int = JSON_LIMIT) -> Any:
         raise ForeignFileError(path, f"not JSON: {error}") from error
 
 
-def load_npy(path: Path, limit: int = NPY_LIMIT) -> NDArray[Any]:
+def load_npy(path: Path, limit: int = NPY_LIMIT) -> "NDArray[Any]":
     """The array of a .npy file of plain numbers, text or booleans; ForeignFileError otherwise.
 
     The header's shape is compared with the bytes that follow before memory is asked for.
     """
+    import numpy as np  # markers are read by processes that need no arrays
+
     data = read_limited(path, limit)
     file = io.BytesIO(data)
     try:
