@@ -18,6 +18,8 @@ from pipeline.coerce import build
 from pipeline.errors import ConfigError, UserError
 from pipeline.keys import plain
 from pipeline.registry import Registry, load, nearest
+from schemas.errors import ForeignFileError
+from stages.assets.yaml_file import SUFFIXES, parse_yaml, read_yaml_file
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +48,7 @@ class RunConfig:
             problems.append(f"block_size: expected at least 1, got {self.block_size}")
         if self.workers is not None and self.workers < 0:
             problems.append(f"workers: expected 0 or more, got {self.workers}")
-        if not self.item_timeout_s > 0:
+        if not 0 < self.item_timeout_s < float("inf"):
             problems.append(f"item_timeout_s: expected seconds > 0, got {self.item_timeout_s}")
         if self.worker_max_blocks < 1 or self.worker_max_rss_mb < 1:
             problems.append("worker_max_blocks and worker_max_rss_mb: expected at least 1")
@@ -131,21 +133,19 @@ def resolved(config: RunConfig) -> dict[str, Any]:
 
 def read_yaml(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
     """One YAML mapping, merged over the file it `extends`."""
-    import yaml
-
     if path.resolve() in seen:
         chain = " -> ".join(str(p) for p in (*seen, path.resolve()))
         raise ConfigError(str(path), [f"extends: the files extend each other: {chain}"])
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = read_yaml_file(path)
     except FileNotFoundError as error:
         raise UserError(
             f"config {path}: no such file. Give one with --config; see configs/"
         ) from error
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise UserError(f"config {path}: cannot be read: {error}") from error
-    except yaml.YAMLError as error:
-        raise UserError(f"config {path}: not valid YAML: {error}") from error
+    except ForeignFileError as error:
+        raise UserError(f"config {error}") from error
     if data is None:
         data = {}
     if not isinstance(data, dict):
@@ -154,6 +154,10 @@ def read_yaml(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
     base = values.pop("extends", None)
     if base is None:
         return values
+    if Path(str(base)).suffix not in SUFFIXES or "\0" in str(base):
+        raise ConfigError(
+            str(path), [f"extends: expected a {' or '.join(SUFFIXES)} file, got {base}"]
+        )
     return merge(read_yaml(path.parent / str(base), (*seen, path.resolve())), values)
 
 
@@ -170,16 +174,14 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _override(data: dict[str, Any], text: str, problems: list[str]) -> None:
-    import yaml
-
     place, equals, value = text.partition("=")
     names = place.strip().split(".")
     if not equals or not all(names):
         problems.append(f"--set {text}: expected a.b=value")
         return
     try:
-        parsed = yaml.safe_load(value)
-    except yaml.YAMLError:
+        parsed = parse_yaml(value)
+    except ValueError:
         problems.append(f"--set {text}: the value is not valid YAML")
         return
     node: dict[str, Any] = data

@@ -2,11 +2,13 @@
 
 A block without its marker does not exist. The marker holds the sha256 of the npz and one row per
 item: id, key, outcome code, message and the index of its record. Failures live in markers alone.
+A marker also holds the sha256 of its own other bytes. Layout 1 had markers without it; they read.
 """
 
 import hashlib
 import io
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,8 +16,11 @@ from typing import Any
 
 from pipeline.errors import CorruptBlockError, StorageError, VersionError
 from pipeline.files import TEMPORARY, storage_error, write_bytes
+from stages.shard.layout import SEAL, seal
 
-LAYOUT_VERSION = 1
+LAYOUT_VERSION = 2
+READABLE = (1, 2)
+MARKER_LIMIT = 2**28  # bytes; a block of a million rows has a smaller marker
 MESSAGE_LIMIT = 4000  # characters kept of one item's message
 
 
@@ -55,30 +60,55 @@ class Store:
         try:
             self.out.mkdir(parents=True, exist_ok=True)
             self.check_version()
-            version = self.out / "version"
-            if not version.exists():
-                text = f"{LAYOUT_VERSION}\n".encode()
-                write_bytes(version, text)
+            if self._version() != VERSION_TEXT:
+                write_bytes(self.out / "version", VERSION_TEXT)
         except OSError as error:
             if isinstance(error, StorageError):
                 raise
             raise storage_error(self.out, error) or error from error
 
     def check_version(self) -> None:
-        """Raise unless the folder is absent, empty or of this layout version."""
-        version = self.out / "version"
-        if version.exists():
-            found = version.read_text(encoding="utf-8").strip()
-            if found != str(LAYOUT_VERSION):
-                raise VersionError(
-                    f"output {self.out}: written with layout version {found}, this program "
-                    f"writes {LAYOUT_VERSION}. Nothing was touched; choose another --out"
+        """Raise unless the folder is absent, empty, or of a layout version that reads.
+
+        A torn version file beside sound markers of a known layout is no reason to raise.
+        """
+        found = self._version()
+        if found is None:
+            alien = self.out.is_dir() and any(p.name != ".lock" for p in self.out.iterdir())
+            if alien and not self.version_is_torn():
+                raise StorageError(
+                    f"output {self.out}: the folder has files but no version file, so it is not "
+                    "an output of this program. Nothing was touched; choose another --out"
                 )
-        elif self.out.is_dir() and any(p.name != ".lock" for p in self.out.iterdir()):
-            raise StorageError(
-                f"output {self.out}: the folder has files but no version file, so it is not an "
-                "output of this program. Nothing was touched; choose another --out"
+        elif found.strip() not in _READABLE_TEXT and not self.version_is_torn():
+            text = found[:20].decode(errors="replace").strip()
+            newer = _newer(found)
+            fix = "install the release that wrote it, or " if newer else ""
+            raise VersionError(
+                f"output {self.out}: written with layout version {newer or text or '(none)'}, "
+                f"this program reads {' and '.join(map(str, READABLE))}. Nothing was touched; "
+                f"{fix}choose another --out"
             )
+
+    def version_is_torn(self) -> bool:
+        """Whether the version file is missing or unknown while sound markers tell the layout."""
+        found = self._version()
+        if found is not None and (found.strip() in _READABLE_TEXT or _newer(found)):
+            return False
+        for path in sorted(self.out.glob("blocks/*/*.json")):
+            try:
+                self.read_marker(path)
+            except CorruptBlockError:
+                continue
+            return True
+        return False
+
+    def _version(self) -> bytes | None:
+        try:
+            with open(self.out / "version", "rb") as file:
+                return file.read(100)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
 
     def folder(self, stage: str) -> Path:
         return self.out / "blocks" / stage
@@ -120,24 +150,37 @@ class Store:
         marker = Marker(
             stage=stage, block=block, sha256=sha256, size=size, seconds=seconds, rows=tuple(rows)
         )
-        text = json.dumps(asdict(marker) | {"layout": LAYOUT_VERSION}, indent=1).encode()
-        write_bytes(self.marker_path(stage, block), text)
+        write_bytes(
+            self.marker_path(stage, block), seal(asdict(marker) | {"layout": LAYOUT_VERSION})
+        )
         return marker
 
     def read_marker(self, path: Path) -> Marker:
         """Parse a marker, or raise CorruptBlockError."""
         try:
-            data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            if (size := path.stat().st_size) > MARKER_LIMIT:
+                raise CorruptBlockError(path, f"a marker of {size} bytes, over {MARKER_LIMIT}")
+            text = path.read_bytes()
+            data: dict[str, Any] = json.loads(text)
+            layout = data["layout"]
+            if layout not in READABLE:
+                raise CorruptBlockError(path, f"marker of layout version {layout}")
+            if layout > 1:
+                data.pop(SEAL)
+                if seal(data) != text:
+                    raise CorruptBlockError(path, "torn marker (its own checksum differs)")
+            del data["layout"]
             rows = tuple(Row(**row) for row in data.pop("rows"))
-            if data.pop("layout") != LAYOUT_VERSION:
-                raise CorruptBlockError(path, "marker of another layout version")
-            return Marker(rows=rows, **data)
+            marker = Marker(rows=rows, **data)
         except FileNotFoundError as error:
             raise CorruptBlockError(path, "the marker is gone") from error
-        except (ValueError, TypeError, KeyError) as error:
-            if isinstance(error, CorruptBlockError):
-                raise
+        except CorruptBlockError:
+            raise
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise CorruptBlockError(path, f"torn marker ({error})") from error
+        if (marker.stage, marker.block) != (path.parent.name, path.stem):
+            raise CorruptBlockError(path, f"marker of {marker.stage}/{marker.block}")
+        return marker
 
     def check(self, marker: Marker, *, deep: bool = True) -> None:
         """Raise CorruptBlockError unless the npz has the promised size and (deep) checksum."""
@@ -193,14 +236,31 @@ class Store:
 
     def clean(self) -> None:
         """Remove what a killed run left: temporary files and blocks that got no marker."""
-        blocks = self.out / "blocks"
-        if not blocks.is_dir():
-            return
-        for path in blocks.glob(f"*/*{TEMPORARY}*"):
+        for path in [*self.temporaries(), *self.orphans()]:
             path.unlink(missing_ok=True)
-        for path in blocks.glob("*/*.npz"):
-            if not path.with_suffix(".json").exists():
-                path.unlink(missing_ok=True)
+
+    def temporaries(self) -> list[Path]:
+        """Half-written files of killed writers, sorted."""
+        found = [*self.out.glob(f"*{TEMPORARY}*"), *self.out.glob(f"blocks/*/*{TEMPORARY}*")]
+        return sorted(path for path in found if path.is_file())
+
+    def orphans(self) -> list[Path]:
+        """Blocks without a marker, which nobody reads, sorted."""
+        found = sorted(self.out.glob("blocks/*/*.npz"))
+        return [path for path in found if not path.with_suffix(".json").exists()]
+
+
+def _newer(text: bytes) -> str:
+    """The number of a later layout that a version file tells, "" for any other text."""
+    found = re.fullmatch(rb"(\d{1,9})(?: layout-(\d{1,9}))?\s*", text)
+    if found is None or found[2] not in (None, found[1]) or int(found[1]) <= LAYOUT_VERSION:
+        return ""
+    return found[1].decode()
+
+
+# Said twice, so that no torn or flipped byte makes another version of it.
+VERSION_TEXT = f"{LAYOUT_VERSION} layout-{LAYOUT_VERSION}\n".encode()
+_READABLE_TEXT = {b"1", VERSION_TEXT.strip()}
 
 
 def file_sha256(path: Path) -> str:

@@ -3,6 +3,7 @@
 This runs in the worker: records never travel through the scheduler, only their addresses do.
 """
 
+import errno
 import time
 import traceback
 from collections import OrderedDict
@@ -75,11 +76,16 @@ def work(task: Task) -> Result:
     try:
         return Result(marker=_run(task), rss_mb=resident_mb())
     except OSError as error:
+        if error.errno == errno.ENOMEM:
+            return Result(failure=Failure(kind="died", message=f"out of memory: {error}"))
         if error.errno in FULL or (error.errno in READ_ONLY and _inside(error, task.out)):
             failure = Failure(kind="storage", message=str(error), errno=error.errno or 0)
         else:
             failure = Failure(kind="raised", message=_last_words(error))
         return Result(failure=failure, rss_mb=resident_mb())
+    except MemoryError as error:
+        # What this process holds, not the item, may be too much: a fresh one tries again.
+        return Result(failure=Failure(kind="died", message=f"out of memory: {_last_words(error)}"))
     except CorruptBlockError as error:
         # An input changed on disk since the scan: the fault is the disk's, not the item's.
         return Result(failure=Failure(kind="storage", message=str(error)), rss_mb=resident_mb())
@@ -114,7 +120,8 @@ def commit(store: Store, task: Task, outcomes: Sequence[Outcome], seconds: float
                 key=task.keys[outcome.id],
                 own=task.own[outcome.id],
                 code=outcome.code,
-                message=outcome.message[:MESSAGE_LIMIT],
+                # a file name may hold bytes that are no UTF-8; a marker may not
+                message=outcome.message[:MESSAGE_LIMIT].encode(errors="replace").decode(),
                 index=index,
                 attempt=task.attempts.get(outcome.id, 0),
             )

@@ -64,7 +64,10 @@ class Intrinsics:
     @classmethod
     def from_array(cls, numbers: ArrayLike, distortion: ArrayLike = ()) -> "Intrinsics":
         """From (6,) fx fy cx cy width height and `Distortion.to_array`, as datasets store them."""
-        fx, fy, cx, cy, width, height = np.asarray(numbers, np.float64).tolist()
+        values = np.asarray(numbers, np.float64)
+        if values.shape != (6,) or not np.isfinite(values).all():
+            raise SchemaError(f"intrinsics: expected six finite numbers, got {values.tolist()}")
+        fx, fy, cx, cy, width, height = values.tolist()
         lens = Distortion.from_array(distortion)
         size = {"width": int(width), "height": int(height)}
         return cls(fx=fx, fy=fy, cx=cx, cy=cy, distortion=lens, **size)

@@ -64,7 +64,7 @@ class Distortion:
             raise SchemaError(f"distortion: expected model and keys of {known}, got {values!r}")
         try:
             numbers = {str(k): float(v) for k, v in values.items() if k != "model"}
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise SchemaError(f"distortion: not numbers: {error}") from error
         return cls(model=values["model"], **numbers)
 

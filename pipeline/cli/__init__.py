@@ -13,6 +13,9 @@ COMMANDS = {
     "plan": "Say what TARGETS consist of, what is done, and why not.",
     "status": "Count the outcomes in OUT by stage and code.",
     "verify": "Check every marker, checksum, schema, frame and unit in OUT.",
+    "repair": "Drop exactly what verify finds broken in OUT, for the next run to redo.",
+    "extend": "Grow the scenes or the grasps of OUT; what is there stays as it is.",
+    "prune": "Drop blocks of OUT that its config no longer needs, and leftovers.",
     "view": "Look at a cloud, its grasps or its labels.",
     "hand": "List the hands, or check a hand file and draw it.",
     "crop": "Cut a cloud from a depth image with the dataset's crop.",
@@ -31,7 +34,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        if cmd_name in ("run", "label"):
+        if cmd_name in ("run", "extend", "label"):
             one_thread()
         return getattr(import_module(f"pipeline.cli.{cmd_name}"), cmd_name)
 

@@ -1,17 +1,20 @@
 """`pipeline run`: do what is not done yet."""
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
 from pipeline.cli.options import cpu_count, planning, read_plan
-from pipeline.config import RunConfig, resolved
+from pipeline.config import RunConfig
 from pipeline.errors import BudgetError, UserError
 from pipeline.executors import Executor
-from pipeline.files import lock, storage_error, write_bytes
-from pipeline.registry import load
+from pipeline.files import lock, storage_error
+from pipeline.graph import Targets
+from pipeline.plan import StagePlan
+from pipeline.registry import Registry, load
 from pipeline.runner import run_stages, survey, with_runtime
+from pipeline.saved import save_config
 from pipeline.store import Store
 from pipeline.summary import explain, next_steps, table
 
@@ -57,12 +60,27 @@ def run(
         _, states = survey(store, plans, retry=retry_failed, deep=False)
         click.echo(explain(states))
         return
+    carry_out(config, wanted, plans, store, registry, scheduler=scheduler, retry=retry_failed)
+
+
+def carry_out(
+    config: RunConfig,
+    wanted: Targets,
+    plans: Mapping[str, StagePlan],
+    store: Store,
+    registry: Registry,
+    *,
+    scheduler: str | None = None,
+    retry: bool = False,
+) -> None:
+    """Run the plan into the store, publish what the targets publish, and say what was done."""
+    folder = store.out
     store.open()
     with lock(folder):
-        _save_config(folder, config)
+        save_config(folder, config)
         executor = _executor(config, scheduler)
         try:
-            result = run_stages(config, plans, store, executor, retry=retry_failed, say=click.echo)
+            result = run_stages(config, plans, store, executor, retry=retry, say=click.echo)
         except BudgetError as error:
             click.echo(table(error.summaries))
             raise
@@ -97,12 +115,3 @@ def _executor(config: RunConfig, scheduler: str | None) -> Executor:
     return ProcessExecutor(
         workers=workers, max_blocks=config.worker_max_blocks, max_rss_mb=config.worker_max_rss_mb
     )
-
-
-def _save_config(folder: Path, config: RunConfig) -> None:
-    """The resolved config, beside what it made."""
-    text = json.dumps(resolved(config), indent=1, sort_keys=True).encode()
-    try:
-        write_bytes(folder / "run.json", text)
-    except OSError as error:
-        raise storage_error(folder, error) or error from error

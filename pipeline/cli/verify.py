@@ -28,6 +28,9 @@ def verify(out: Path, digest: bool) -> None:
         click.echo(f"{finding.place}: {finding.message}", err=True)
     what = f"{blocks} blocks" + (" and the dataset" if dataset else "")
     if findings:
-        click.echo(f"{len(findings)} problems in {what}. Run again: broken parts are redone")
+        click.echo(
+            f"{len(findings)} problems in {what}. Run again: broken parts are redone; "
+            f"`python -m pipeline repair {out} --dry-run` lists them"
+        )
         raise SystemExit(1)
     click.echo(f"{what}: all sound")

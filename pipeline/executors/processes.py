@@ -132,7 +132,8 @@ class ProcessExecutor:
         worker.task = None
         worker.blocks += 1
         if result is not None:
-            if worker.blocks >= self.max_blocks or result.rss_mb > self.max_rss_mb:
+            spent = result.failure is not None and result.failure.kind == "died"
+            if spent or worker.blocks >= self.max_blocks or result.rss_mb > self.max_rss_mb:
                 worker.stop()
                 self._workers.remove(worker)
             return task, result

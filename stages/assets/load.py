@@ -45,8 +45,20 @@ def load_mesh(data: bytes, suffix: str, scale: float = 1.0, colour: bool = False
     count = 0
     for part in parts:
         if isinstance(part, trimesh.Trimesh):  # a scene may hold lines and points as well
-            vertices.append(np.asarray(part.vertices, np.float64).reshape(-1, 3) * scale)
-            faces.append(np.asarray(part.faces, np.int64).reshape(-1, 3) + count)
+            v, f = np.asarray(part.vertices, np.float64), np.asarray(part.faces, np.int64)
+            if not (v.size % 3 == f.size % 3 == 0 and v.shape[-1:] in ((3,), (0,))):
+                raise MeshFileError(
+                    f"cannot be read as {suffix}: expected three coordinates a vertex and three "
+                    f"corners a face, got arrays of {v.shape} and {f.shape}; is the file whole?"
+                )
+            v, f = v.reshape(-1, 3), f.reshape(-1, 3)
+            if f.size and not (f.min() >= 0 and f.max() < len(v)):
+                raise MeshFileError(
+                    f"cannot be read as {suffix}: a face names vertex {f.max()} or {f.min()} of "
+                    f"{len(v)}; is the file whole?"
+                )
+            vertices.append(v * scale)
+            faces.append(f + count)
             count += len(vertices[-1])
             colours.append(_colours(part) if colour else None)
     if not vertices:

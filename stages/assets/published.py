@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from schemas.files import read_limited
 from schemas.records import ObjectAsset
 from stages.assets.build import build_asset
 from stages.assets.config import AssetsConfig
@@ -33,7 +34,17 @@ def published_asset(
     names = [home / name for name in (SURFACE, *DECOMPOSED)]
     names += [folder / f"{object_id}{suffix}" for suffix in FORMATS]
     names += [folder / object_file] if object_file else []
-    surface = next((path for path in names if path.is_file()), None)
+    inside = folder.resolve()
+    try:
+        surface = next((path for path in names if path.is_file()), None)
+        outside = surface is not None and not surface.resolve().is_relative_to(inside)
+    except ValueError as error:  # a null byte in a name
+        raise MeshFileError(f"object {object_id!r}: {error}") from error
+    if outside:
+        raise MeshFileError(
+            f"object {object_id!r}: its mesh {surface} lies outside {folder}; a grasp file may "
+            "name meshes below that folder only"
+        )
     if surface is None:
         raise MeshFileError(
             f"object {object_id!r}: no mesh under {folder}; expected the folder {object_id} with "
@@ -56,7 +67,7 @@ def _from_pieces(object_id: str, scale: float, surface: Path, files: list[Path])
     digest = hashlib.sha256()
 
     def read(path: Path) -> Mesh:
-        data = path.read_bytes()
+        data = read_limited(path, AssetsConfig().max_object_bytes)
         digest.update(data)
         return load_mesh(data, path.suffix, scale)
 

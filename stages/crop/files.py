@@ -3,7 +3,7 @@
 Whatever a sensor's driver writes becomes metres and the project's conventions here, once.
 """
 
-import json
+import io
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +14,15 @@ from numpy.typing import NDArray
 
 from schemas.camera import Intrinsics
 from schemas.distortion import Distortion
+from schemas.errors import SchemaError
+from schemas.files import load_npy, read_json, read_limited
 from schemas.frames import check_transform
 from stages.crop.crop import CroppedCloud
 from stages.crop.errors import ImageFileError
 from stages.crop.spec import CropSpec
 
 MILLIMETRE = 0.001
+PIXELS, PNG_LIMIT = 2**26, 2**28  # pixels of an image, bytes of its file
 FAR = 50.0  # m; a depth camera for grasping sees nothing so far, so such numbers are not metres
 OFF_CENTRE = 0.2  # of the image size; a principal point farther off is K of another image size
 
@@ -28,11 +31,9 @@ def read_image(path: Path) -> NDArray[Any]:
     """(H, W) array of a .npy or .png file. Raises ImageFileError."""
     try:
         if path.suffix == ".npy":
-            image = np.load(path, allow_pickle=False)
+            image = load_npy(path)
         elif path.suffix == ".png":
-            from PIL import Image
-
-            image = np.asarray(Image.open(path))
+            image = _read_png(path)
         else:
             raise ImageFileError(f"{path}: expected .npy or .png, got {path.suffix or 'no suffix'}")
     except ImportError as error:
@@ -41,9 +42,24 @@ def read_image(path: Path) -> NDArray[Any]:
         if isinstance(error, ImageFileError):
             raise
         raise ImageFileError(f"{path}: cannot be read: {error}") from error
-    if image.ndim != 2:
+    if image.ndim != 2 or not image.size:
         raise ImageFileError(f"{path}: expected one channel (H, W), got shape {image.shape}")
+    if image.dtype.kind not in "buif":
+        raise ImageFileError(f"{path}: expected numbers, got {image.dtype}")
     return image
+
+
+def _read_png(path: Path) -> NDArray[Any]:
+    from PIL import Image
+
+    data = read_limited(path, PNG_LIMIT)
+    try:
+        with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
+            if image.width * image.height > PIXELS:
+                raise ValueError(f"{image.width}x{image.height}, over {PIXELS} pixels")
+            return np.asarray(image)
+    except Exception as error:  # Pillow fails in many ways on a broken file
+        raise ImageFileError(f"{path}: cannot be read: {type(error).__name__}: {error}") from error
 
 
 def to_metres(image: NDArray[Any], scale: float | None, name: str = "depth") -> NDArray[np.float32]:
@@ -90,7 +106,11 @@ def parse_intrinsics(text: str, shape: tuple[int, ...]) -> Intrinsics:
         if size:
             raise ImageFileError(f"{text}: lacks {', '.join(size)}: K belongs to an image size")
         if "K" in found:
-            out = Intrinsics.from_matrix(found["K"], int(found["width"]), int(found["height"]))
+            try:
+                K, w, h = np.asarray(found["K"], float), int(found["width"]), int(found["height"])
+            except (TypeError, ValueError, OverflowError) as error:
+                raise ImageFileError(f"{text}: K, width, height: not numbers: {error}") from error
+            out = Intrinsics.from_matrix(K, w, h)
         else:
             missing = [key for key in ("fx", "fy", "cx", "cy") if key not in found]
             if missing:
@@ -120,19 +140,22 @@ def parse_intrinsics(text: str, shape: tuple[int, ...]) -> Intrinsics:
 def _intrinsics(numbers: list[Any], source: str) -> Intrinsics:
     try:
         values = [float(n) for n in numbers]
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ImageFileError(f"intrinsics {source}: not numbers: {error}") from error
     return Intrinsics.from_array(values)
 
 
 def read_transform(path: Path) -> NDArray[np.float64]:
     """(4, 4) rigid transform from .npy or nested .json. Raises ImageFileError or FrameError."""
-    if path.suffix == ".json":
-        return check_transform(_read_json(path), path.name)
     try:
-        return check_transform(np.load(path, allow_pickle=False), path.name)
-    except (OSError, EOFError) as error:
-        raise ImageFileError(f"{path}: cannot be read: {error}") from error
+        values = _read_json(path) if path.suffix == ".json" else load_npy(path)
+        return check_transform(np.asarray(values, np.float64), path.name)
+    except SchemaError:
+        raise
+    except (OSError, TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, ImageFileError):
+            raise
+        raise ImageFileError(f"{path}: cannot be read as a transform: {error}") from error
 
 
 def read_spec(path: Path) -> CropSpec:
@@ -141,8 +164,11 @@ def read_spec(path: Path) -> CropSpec:
     if isinstance(values, dict):
         found = cast(Mapping[str, Any], values)
         if "crop_digest" in found:
-            spec = CropSpec.from_dict(found["crop"])
-            spec.check_digest(found["crop_digest"])
+            crop = found.get("crop")
+            if not isinstance(crop, dict):
+                raise ImageFileError(f"{path}: expected a `crop` with its keys, got {crop!r:.60}")
+            spec = CropSpec.from_dict(cast(Mapping[str, Any], crop))
+            spec.check_digest(str(found["crop_digest"]))
             return spec
         return CropSpec.from_dict(found)
     raise ImageFileError(f"{path}: expected the JSON object of a crop, got {type(values).__name__}")
@@ -165,6 +191,6 @@ def write_ply(path: Path, cloud: CroppedCloud) -> None:
 
 def _read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path)
     except (OSError, ValueError) as error:
         raise ImageFileError(f"{path}: cannot be read as JSON: {error}") from error

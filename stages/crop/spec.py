@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from stages.crop.errors import CropDigestError, CropError
 
@@ -36,7 +36,9 @@ class CropSpec:
     frame: Literal["camera", "world"] = "camera"  # of the points that come out
 
     def __post_init__(self) -> None:
-        problems: list[str] = []
+        problems = self._wrong_types()
+        if problems:
+            raise CropError("crop: " + "; ".join(problems))
         if not 0 <= self.min_depth < self.max_depth:
             problems.append(
                 f"expected 0 <= min_depth < max_depth in metres, got {self.min_depth} and "
@@ -63,6 +65,22 @@ class CropSpec:
         if problems:
             raise CropError("crop: " + "; ".join(problems))
 
+    def _wrong_types(self) -> list[str]:
+        """Values of another type than the field's, as a file may hold them."""
+        problems: list[str] = []
+        for f in fields(self):
+            value, kind = getattr(self, f.name), f.type
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if kind is float and not (number and value == value):
+                problems.append(f"{f.name}: expected a number, got {value!r}")
+            elif kind is int and not (number and isinstance(value, int)):
+                problems.append(f"{f.name}: expected a whole number, got {value!r}")
+            elif kind == tuple[str, ...] and not _all(value, str):
+                problems.append(f"{f.name}: expected a list of names, got {value!r}")
+            elif kind == Vector3 | None and value is not None and not _all(value, int | float):
+                problems.append(f"{f.name}: expected three numbers, got {value!r}")
+        return problems
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; `from_dict` gives the same spec back."""
         return json.loads(json.dumps(asdict(self)))
@@ -87,3 +105,9 @@ class CropSpec:
         """Raise CropDigestError unless `expected` is this spec's digest."""
         if self.digest() != expected:
             raise CropDigestError(expected, self.digest())
+
+
+def _all(value: object, kind: Any) -> bool:
+    return isinstance(value, tuple) and all(
+        isinstance(v, kind) for v in cast(tuple[Any, ...], value)
+    )

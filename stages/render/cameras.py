@@ -1,6 +1,5 @@
 """Cameras of a view, by seed."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.camera import Camera
+from schemas.files import load_npy, read_json
 from schemas.frames import check_transform, invert, look_at, pose_to_matrix
 from schemas.records import Scene
 from stages.assets.hands.load import load_hand
@@ -117,10 +117,10 @@ def load_poses(path: Path) -> NDArray[np.float64]:
     """(V, 4, 4) `T_world_cam` from .npy or .json, each checked to be rigid."""
     try:
         if path.suffix == ".npy":
-            poses = np.load(path, allow_pickle=False)
+            poses = np.asarray(load_npy(path), np.float64)
         else:
-            poses = np.asarray(json.loads(path.read_text(encoding="utf-8")), np.float64)
-    except (OSError, ValueError) as error:
+            poses = np.asarray(read_json(path), np.float64)
+    except (OSError, TypeError, ValueError, OverflowError) as error:
         raise CameraFileError(f"{path}: cannot be read as camera poses: {error}") from error
     if poses.ndim != 3 or poses.shape[1:] != (4, 4) or not len(poses):
         raise CameraFileError(f"{path}: expected shape (views, 4, 4), got {poses.shape}")

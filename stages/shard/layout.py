@@ -14,6 +14,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from schemas.files import JSON_LIMIT, read_limited
 from stages.shard.errors import DatasetError
 
 MANIFEST, INDEX, COMMIT = "dataset.json", "index.parquet", "dataset.commit.json"
@@ -63,15 +64,16 @@ def seal(body: dict[str, Any]) -> bytes:
 def unseal(path: Path) -> dict[str, Any]:
     """The body of a marker; raises DatasetError when a single byte of it was changed."""
     try:
-        data = path.read_bytes()
+        data = read_limited(path, JSON_LIMIT)
     except FileNotFoundError:
         raise DatasetError(f"{path}: no such marker, so nothing beside it may be read") from None
     try:
         body = json.loads(data)
         body.pop(SEAL)
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        sound = seal(body) == data
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise DatasetError(f"{path}: not a marker ({error}); write the dataset again") from None
-    if seal(body) != data:
+    if not sound:
         raise DatasetError(f"{path}: damaged, its checksum differs; write the dataset again")
     return body
 

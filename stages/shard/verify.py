@@ -1,6 +1,5 @@
 """Everything that is wrong with a dataset on the disk, found in one pass."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +18,8 @@ from stages.shard.layout import (
     marker_of,
     sha256_bytes,
     sha256_file,
-    unseal,
 )  # fmt: skip
-from stages.shard.open import array_nodes, load_commit, read_shard
+from stages.shard.open import array_nodes, load_commit, load_manifest, read_shard, shard_files
 from stages.shard.publish import array_attributes
 
 
@@ -49,6 +47,33 @@ def verify_dataset(out: Path) -> list[Problem]:
     except DatasetError as error:
         kind = "version" if "schema version" in str(error) else "marker"
         return [Problem(place=COMMIT, kind=kind, message=str(error))]
+    problems, sound = _files(out, commit)
+    manifest = _manifest(out)
+    rows = 0
+    for shard in sound:
+        try:
+            content_problems, clouds = _shard_content(out, shard, manifest)
+        except (DatasetError, ValueError, KeyError, TypeError, AttributeError) as error:
+            message = f"cannot be read: {type(error).__name__}: {error}"
+            content_problems, clouds = [_problem(out, shard, "schema", message)], 0
+        problems += content_problems
+        rows += clouds
+    if not problems:
+        problems += _index(out, rows, manifest)
+    return problems
+
+
+def verify_files(out: Path) -> list[Problem]:
+    """The part of `verify_dataset` that looks at bytes alone: markers, checksums, extra files."""
+    out = Path(out)
+    try:
+        return _files(out, load_commit(out))[0]
+    except DatasetError as error:
+        return [Problem(place=COMMIT, kind="marker", message=str(error))]
+
+
+def _files(out: Path, commit: dict[str, Any]) -> tuple[list[Problem], list[Path]]:
+    """Problems, and the shards that have none."""
     problems = list(_top_files(out, commit))
     folder = out / SHARDS
     known = set(commit["shards"])
@@ -56,18 +81,13 @@ def verify_dataset(out: Path) -> list[Problem]:
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
         if path.name not in known:
             problems.append(_problem(out, path, "extra", "not named by the commit; remove it"))
-    manifest = _manifest(out)
-    rows = 0
+    sound: list[Path] = []
     for name in sorted(commit["shards"]):
         found = list(_shard_files(out, folder / name, commit["shards"][name]))
         problems += found
         if not found:
-            content_problems, clouds = _shard_content(out, folder / name, manifest)
-            problems += content_problems
-            rows += clouds
-    if not problems:
-        problems += _index(out, rows, manifest)
-    return problems
+            sound.append(folder / name)
+    return problems, sound
 
 
 def _problem(out: Path, path: Path, kind: str, message: str) -> Problem:
@@ -85,8 +105,8 @@ def _top_files(out: Path, commit: dict[str, Any]) -> Iterator[Problem]:
 
 def _manifest(out: Path) -> dict[str, Any]:
     try:
-        return json.loads((out / MANIFEST).read_bytes())
-    except (OSError, ValueError):
+        return load_manifest(out)
+    except (DatasetError, OSError):
         return {}  # reported by _top_files
 
 
@@ -98,11 +118,17 @@ def _shard_files(out: Path, shard: Path, marker_sha256: str) -> Iterator[Problem
     if sha256_bytes(marker.read_bytes()) != marker_sha256:
         yield _problem(out, marker, "marker", f"not the marker that {COMMIT} names")
         return
-    files = unseal(marker)["files"]
+    try:
+        files = shard_files(marker)
+    except DatasetError as error:
+        yield _problem(out, marker, "marker", str(error))
+        return
     there = {p.relative_to(shard).as_posix() for p in shard.rglob("*") if p.is_file()}
     for name in sorted(set(files) | there):
         path = shard / name
-        if name not in there:
+        if path.is_symlink():
+            yield _problem(out, path, "extra", "a link; a dataset holds plain files only")
+        elif name not in there:
             yield _problem(out, path, "missing", f"a file of {files[name][0]} bytes is gone")
         elif name not in files:
             yield _problem(out, path, "extra", "not named by the shard's marker")

@@ -86,7 +86,7 @@ def test_another_layout_version_is_refused_untouched(tmp_path: Path) -> None:
     run_toy(tmp_path, BASE)
     (tmp_path / "version").write_text("999\n")
     before = snapshot(tmp_path)
-    with pytest.raises(VersionError, match="layout version 999, this program writes 1"):
+    with pytest.raises(VersionError, match="layout version 999, this program reads 1 and 2"):
         run_toy(tmp_path, BASE | {"seed": 5})
     assert snapshot(tmp_path) == before
 

@@ -6,9 +6,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from schemas.errors import ForeignFileError
 from stages.assets.hands.errors import HandError, HandNotFoundError, UnknownHandKeyError
 from stages.assets.hands.models import model_files, resolve_model
 from stages.assets.hands.spec import HandSpec
+from stages.assets.yaml_file import SUFFIXES, read_yaml_file
 
 HANDS_DIR = Path(__file__).resolve().parents[3] / "configs" / "hands"
 
@@ -23,10 +25,8 @@ def load_hand(name_or_path: str | Path) -> HandSpec:
 
     A relative `model` path is taken from the folder of the YAML file.
     """
-    import yaml
-
     path = Path(name_or_path)
-    if path.suffix not in (".yaml", ".yml"):
+    if path.suffix not in SUFFIXES:
         path = HANDS_DIR / f"{name_or_path}.yaml"
     if not path.is_file():
         raise HandNotFoundError(
@@ -34,9 +34,9 @@ def load_hand(name_or_path: str | Path) -> HandSpec:
             f"{', '.join(hand_names())}, or give the path of a YAML file"
         )
     try:
-        data: Any = yaml.safe_load(path.read_text())
-    except yaml.YAMLError as error:
-        raise HandError(f"{path}: not YAML: {error}") from error
+        data: Any = read_yaml_file(path)
+    except ForeignFileError as error:
+        raise HandError(str(error)) from error
     if not isinstance(data, dict):
         raise HandError(f"{path}: expected a mapping of HandSpec fields, got {type(data).__name__}")
     known = [field.name for field in fields(HandSpec)]
@@ -44,11 +44,14 @@ def load_hand(name_or_path: str | Path) -> HandSpec:
         if key not in known:
             raise UnknownHandKeyError(path, str(key), known)
     model = str(data.get("model", ""))
-    if model and "://" not in model and not Path(model).is_absolute():
-        data["model"] = str((path.parent / model).resolve())
     try:
+        if model and "://" not in model and not Path(model).is_absolute():
+            data["model"] = str((path.parent / model).resolve())
         return HandSpec(**data)
-    except TypeError as error:  # a required field is missing
+    except HandError:
+        raise
+    # a required field is missing, or holds another type
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise HandError(f"{path}: {error}") from error
 
 

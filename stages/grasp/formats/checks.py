@@ -42,7 +42,7 @@ def numbers(path: Path, name: str, value: Any, shape: tuple[int | None, ...]) ->
     """`value` as finite float64 of `shape`, in which None stands for any positive length."""
     try:
         array = np.asarray(value, np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise GraspFormatError(
             path,
             name,

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from schemas.files import read_json
 from stages.assets.hands.spec import HandSpec
 from stages.grasp.errors import GraspFormatError
 from stages.grasp.formats.checks import member, object_scale, rigid_transforms, success_flags
@@ -33,7 +34,7 @@ def read_graspgen(path: Path, hand: HandSpec) -> list[ImportedGrasps]:
     hands that are not jaws.
     """
     try:
-        values = json.loads(path.read_bytes())
+        values = read_json(path)
     except ValueError as error:
         raise GraspFormatError(
             path,
