@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from stages.contract import OPTIONAL
 from stages.shard.errors import ShardConfigError
 
-COMPRESSIONS = ("zstd", "none")
+COMPRESSIONS = ("none", "blosc", "zstd")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
