@@ -1,5 +1,6 @@
 """Clouds of one split as numpy, opened where they are read; what `read.py` turns to tensors."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -40,7 +41,7 @@ class _Shard:
     per_point: dict[str, "ChunkReader"]
     small: dict[str, Array]
     offsets: list[int]  # cloud_offsets
-    places: list[tuple[int, int]]  # scene and view of each cloud
+    places: list[list[int]]  # scene and view of each cloud
     scenes: list[dict[str, Any]]  # scene_id, object_ids, object_poses
 
 
@@ -118,12 +119,13 @@ class CloudTable:
         last = shard.offsets[self.rows[stop - 1][1] + 1]
         read = {key: array.read(first, last) for key, array in shard.per_point.items()}
         for key in set(self.per_point) - set(read):  # this shard has no point at all
-            read[key] = self.empty_rows(key, last - first)
+            read[key] = self.empty_rows(key, 0)
         out: list[dict[str, Any]] = []
         for i in range(start, stop):
             row = self.rows[i][1]
             part = slice(shard.offsets[row] - first, shard.offsets[row + 1] - first)
-            out.append(self._in_frame({key: a[part] for key, a in read.items()} | self.about(i)))
+            cloud = {key: a[part] for key, a in read.items()} | self.about(i)
+            out.append(self._in_frame(cloud | {"index": i}))
         return out
 
     @property
@@ -132,22 +134,29 @@ class CloudTable:
         return ("points", "segment", *(key for key in PER_POINT if key in self.optional))
 
     def empty_rows(self, key: str, *shape: int) -> Array:
-        """Zeros (*shape, ...) as the rows of an array of `per_point` are stored."""
+        """An array (*shape, ...) whose rows are as those of an array of `per_point`."""
         of = field_of(key)
-        return np.zeros((*shape, *(n for n in of.shape if isinstance(n, int))), of.dtype)
+        return np.empty((*shape, *(n for n in of.shape if isinstance(n, int))), of.dtype)
 
-    def size(self, index: int) -> int:
-        """Points of a cloud."""
-        name, row = self.rows[index]
-        offsets = self._shard(name).offsets
-        return offsets[row + 1] - offsets[row]
+    def read_fixed(self, indices: Sequence[int], out: dict[str, Array]) -> list[int]:
+        """Read clouds as stored into arrays (B, N, ...), by name in `per_point`.
 
-    def read_into(self, index: int, out: dict[str, Array]) -> None:
-        """Fill contiguous arrays, by name in `per_point`, with a cloud's rows as stored."""
-        name, row = self.rows[index]
-        shard = self._shard(name)
-        for key, array in out.items():
-            shard.per_point[key].read_into(shard.offsets[row], array)
+        Returns the places k whose cloud indices[k] has other than N points; they are left as is.
+        """
+        size = next(iter(out.values())).shape[1]
+        views = [(key, a.nbytes // max(1, len(a)), a.reshape(-1).view(np.uint8).data)
+                 for key, a in out.items()]  # fmt: skip
+        others: list[int] = []
+        for k, index in enumerate(indices):
+            name, row = self.rows[index]
+            shard = self._open.get(name) or self._shard(name)
+            start = shard.offsets[row]
+            if shard.offsets[row + 1] - start != size:
+                others.append(k)
+                continue
+            for key, width, view in views:
+                shard.per_point[key].read_bytes(start, size, view[k * width : (k + 1) * width])
+        return others
 
     def about(self, index: int) -> dict[str, Any]:
         """What `read` gives of a cloud beside its points."""
@@ -166,7 +175,6 @@ class CloudTable:
             "intrinsics": small["intrinsics"][row],
             "view": view,
             **shard.scenes[scene],
-            "index": index,
         }
 
     def _in_frame(self, cloud: dict[str, Any]) -> dict[str, Any]:

@@ -9,8 +9,9 @@ import json
 import os
 from collections import OrderedDict
 from itertools import count
+from os import preadv
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from google_crc32c import value as crc32c
@@ -43,14 +44,14 @@ class ChunkCache:
 
     def __init__(self, limit: int) -> None:
         self.limit, self.held = limit, 0
-        self._chunks: OrderedDict[tuple[int, int], NDArray[Any]] = OrderedDict()
+        self._chunks: OrderedDict[tuple[int, int], memoryview] = OrderedDict()
 
-    def get(self, key: tuple[int, int]) -> NDArray[Any] | None:
+    def get(self, key: tuple[int, int]) -> memoryview | None:
         if key in self._chunks:
             self._chunks.move_to_end(key)
         return self._chunks.get(key)
 
-    def put(self, key: tuple[int, int], chunk: NDArray[Any]) -> None:
+    def put(self, key: tuple[int, int], chunk: memoryview) -> None:
         self._chunks[key] = chunk
         self.held += chunk.nbytes
         while self.held > self.limit and len(self._chunks) > 1:
@@ -60,9 +61,8 @@ class ChunkCache:
 class ChunkReader:
     """Rows of one array that `zarr3.write_array` wrote. Raises DatasetError for other layouts."""
 
-    _files: OrderedDict[tuple[int, int], _File] = (
-        OrderedDict()
-    )  # of all readers: descriptors are few
+    _files: ClassVar[OrderedDict[tuple[int, int], tuple["ChunkReader", _File]]] = OrderedDict()
+    """Open files of all readers, since a process has few descriptors; by reader and number."""
 
     def __init__(self, path: Path, cache: ChunkCache | None = None) -> None:
         self.path = path
@@ -91,9 +91,10 @@ class ChunkReader:
         self.dtype = np.dtype(node["data_type"]).newbyteorder("<")
         self._rows: int = chunk[0]
         self._per_file: int = grid[0] // chunk[0]
-        self._row_bytes = self.dtype.itemsize * int(np.prod(self.shape[1:], dtype=np.int64))
+        self.row_bytes = self.dtype.itemsize * int(np.prod(self.shape[1:], dtype=np.int64))
         self._tail = "/0" * (len(self.shape) - 1)
         self._index: dict[int, list[tuple[int, int]]] = {}
+        self._spans: dict[int, tuple[_File | None, int, int]] = {}
         self._cache = cache if cache is not None else ChunkCache(0)
         self._identity = next(_identities)
 
@@ -111,61 +112,62 @@ class ChunkReader:
         """Fill `out` (contiguous, of this dtype and row shape) with the rows from `start` on."""
         if not out.size:
             return
-        done, wanted = 0, len(out)
-        while done < wanted:
-            number, skip = divmod(start + done, self._rows)
-            rows = min(self._rows - skip, wanted - done)
-            part = out[done : done + rows]
-            if self._decoder is None:
-                self._read_raw(number, skip * self._row_bytes, part)
-            else:
-                part[...] = self._chunk(number)[skip : skip + rows]
-            done += rows
+        view = memoryview(out.reshape(-1).view(np.uint8))
+        self.read_bytes(start, len(out), view)
 
-    def _read_raw(self, number: int, skip: int, part: NDArray[Any]) -> None:
-        file, offset, size = self._where(number)
-        if file is None:
-            part[...] = 0
-            return
-        view = memoryview(part.reshape(-1).view(np.uint8))
-        if skip + len(view) > size or os.preadv(file.fd, [view], offset + skip) != len(view):
-            raise DatasetError(f"{self.path}: chunk {number} is cut short; run `verify`")
+    def read_bytes(self, start: int, count: int, view: memoryview) -> None:
+        """`read_into` for `count` rows, into bytes of exactly their size."""
+        number, skip = divmod(start, self._rows)
+        width = self.row_bytes
+        while count > 0:
+            rows = min(self._rows - skip, count)
+            length = rows * width
+            part = view if rows == count else view[:length]
+            file, offset, size = self._spans.get(number) or self._span(number)
+            if file is None:
+                part[:] = bytes(length)
+            elif self._decoder is not None:
+                chunk = self._chunk(number, file, offset, size)
+                part[:] = chunk[skip * width : skip * width + length]
+            elif preadv(file.fd, (part,), offset + skip * width) != length:
+                raise DatasetError(f"{self.path}: chunk {number} is cut short; run `verify`")
+            number, skip, count, view = number + 1, 0, count - rows, view[length:]
 
-    def _chunk(self, number: int) -> NDArray[Any]:
-        """A decoded chunk (rows, ...)."""
+    def _chunk(self, number: int, file: _File, offset: int, size: int) -> memoryview:
+        """The bytes of a decoded chunk."""
         key = (self._identity, number)
         found = self._cache.get(key)
         if found is not None:
             return found
-        chunk = np.zeros((self._rows, *self.shape[1:]), self.dtype)
-        file, offset, size = self._where(number)
-        if file is not None:
-            data = os.pread(file.fd, size, offset)
-            try:
-                assert self._decoder is not None
-                self._decoder.decode(data, out=chunk.reshape(-1).view(np.uint8))
-            except (RuntimeError, ValueError) as error:
-                raise DatasetError(
-                    f"{self.path}: chunk {number} is damaged ({error}); run `verify`"
-                ) from error
-        self._cache.put(key, chunk)
-        return chunk
+        chunk = np.empty(self._rows * self.row_bytes, np.uint8)
+        try:
+            assert self._decoder is not None
+            self._decoder.decode(os.pread(file.fd, size, offset), out=chunk)
+        except (RuntimeError, ValueError) as error:
+            raise DatasetError(
+                f"{self.path}: chunk {number} is damaged ({error}); run `verify`"
+            ) from error
+        self._cache.put(key, chunk.data)
+        return chunk.data
 
-    def _where(self, number: int) -> tuple[_File | None, int, int]:
+    def _span(self, number: int) -> tuple[_File | None, int, int]:
         """File, offset and bytes of an inner chunk; None for one that was not written."""
         file, k = divmod(number, self._per_file)
         if file not in self._index:
             self._index[file] = self._read_index(file)
         offset, size = self._index[file][k]
-        return (None, 0, 0) if offset == MISSING else (self._file(file), offset, size)
+        span = (None, 0, 0) if offset == MISSING else (self._file(file), offset, size)
+        self._spans[number] = span
+        return span
 
     def _file(self, number: int) -> _File:
         key, files = (self._identity, number), ChunkReader._files
-        file = files.get(key)
-        if file is None:
-            file = files[key] = _File(self.path / f"c/{number}{self._tail}")
-            while len(files) > OPEN_FILES:
-                files.popitem(last=False)
+        if key not in files:
+            files[key] = self, _File(self.path / f"c/{number}{self._tail}")
+        file = files[key][1]
+        while len(files) > OPEN_FILES:
+            reader, _ = files.popitem(last=False)[1]
+            reader._spans = {}
         return file
 
     def _read_index(self, file: int) -> list[tuple[int, int]]:

@@ -116,7 +116,8 @@ class PointCloudDataset(Dataset[Item]):
             per_point = {key: array[rows] for key, array in per_point.items()}
         # int64, since torch indexes and computes losses with nothing smaller.
         per_point["segment"] = per_point["segment"].astype(np.int64)
-        item = _tensors(per_point | self._about(cloud))
+        about = {key: cloud[key] for key in _ABOUT if key in cloud}
+        item = _tensors(per_point | self._with_grasps(about))
         if self.augment is not None:
             item = self.augment(item, np.random.default_rng([self.seed, epoch, index, 1]))
         return item
@@ -128,34 +129,25 @@ class PointCloudDataset(Dataset[Item]):
         if not plain or table.frame != table.stored_frame:
             return self.collate([self.item(i, epoch) for i in indices])
         out = {key: table.empty_rows(key, len(indices), self.points) for key in table.per_point}
-        for k, i in enumerate(indices):
-            self._fill({key: array[k] for key, array in out.items()}, i, epoch)
+        for k in table.read_fixed(indices, out):
+            cloud = table.read(indices[k], indices[k] + 1)[0]
+            rng = np.random.default_rng([self.seed, epoch, indices[k]])
+            rows = sample_rows(cloud["points"], self._spec, rng)
+            for key, array in out.items():
+                array[k] = cloud[key][rows]
         out["segment"] = out["segment"].astype(np.int64)
-        return _tensors(_collate([self._about(table.about(i)) for i in indices], out))
+        return _tensors(_collate([self._with_grasps(table.about(i)) for i in indices], out))
 
-    def _fill(self, part: dict[str, NDArray[Any]], index: int, epoch: int) -> None:
-        count = self.table.size(index)
-        if count == self.points:
-            self.table.read_into(index, part)
-            return
-        whole = {key: self.table.empty_rows(key, count) for key in part}
-        self.table.read_into(index, whole)
-        rng = np.random.default_rng([self.seed, epoch, index])
-        rows = sample_rows(whole["points"], self._spec, rng)
-        for key, array in part.items():
-            array[...] = whole[key][rows]
-
-    def _about(self, cloud: dict[str, Any]) -> Item:
-        """What an item has beside its points, as numpy."""
-        out = {key: cloud[key] for key in _ABOUT if key in cloud}
+    def _with_grasps(self, about: dict[str, Any]) -> Item:
+        """What an item has beside its points, as numpy; `about` as CloudTable gives it."""
         if self.grasps is not None:
             world = self.table.frame == "world"
-            T_frame_world = np.eye(4) if world else invert(cloud["T_world_cam"])
-            found = self.grasps.of_scene(cloud["object_ids"], cloud["object_poses"], T_frame_world)
-            if "visibility" in cloud:
-                found["visibility"] = joined_visibility(found, cloud["visibility"])
-            out["grasps"] = found
-        return out
+            T_frame_world = np.eye(4) if world else invert(about["T_world_cam"])
+            found = self.grasps.of_scene(about["object_ids"], about["object_poses"], T_frame_world)
+            if "visibility" in about:
+                found["visibility"] = joined_visibility(found, about.pop("visibility"))
+            about["grasps"] = found
+        return about
 
 
 def collate_fixed(items: Sequence[Item]) -> Item:
@@ -183,7 +175,7 @@ def collate_ragged(items: Sequence[Item]) -> Item:
 
 _PER_POINT = ("points", "segment", *PER_POINT, "view_of_point")
 _PER_CAMERA = ("T_world_cam", "intrinsics", "distortion")
-_ABOUT = (*_PER_CAMERA, "object_poses", "object_ids", "scene_id", "view")
+_ABOUT = (*_PER_CAMERA, "object_poses", "object_ids", "scene_id", "view", "visibility")
 
 
 def _arrays(item: Item) -> Item:
@@ -208,10 +200,12 @@ def _owner(counts: Sequence[int]) -> NDArray[np.int64]:
 
 def _collate(items: Sequence[Item], out: Item) -> Item:
     """Add to `out`, which has the arrays by point, the rest of the items; all numpy."""
-    fused = np.ndim(items[0]["view"]) == 1
+    fused = int(np.ndim(items[0]["view"]) == 1)
     for key in _PER_CAMERA:
         if key in items[0]:
-            out[key] = (np.concatenate if fused else np.stack)([x[key] for x in items])
+            values = [x[key] for x in items]
+            # As np.stack, which takes several times longer.
+            out[key] = np.concatenate(values).reshape(-1, *values[0].shape[fused:])
     if fused:
         out["view"] = np.concatenate([x["view"] for x in items])
         out["camera_cloud"] = _owner([len(x["view"]) for x in items])

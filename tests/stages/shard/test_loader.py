@@ -1,6 +1,7 @@
 """Which clouds come, in which order, from which process; stopped and gone on with."""
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ SIZES = st.lists(st.integers(1, 40), max_size=8)
 @st.composite
 def cuts(draw):
     ends = np.cumsum([0, *draw(SIZES)]).tolist()
-    blocks = list(zip(ends[:-1], ends[1:], strict=True))
+    blocks = list(pairwise(ends))
     return blocks, ends[-1], draw(st.integers(1, 7)), draw(st.integers(1, 9))
 
 
@@ -170,5 +171,5 @@ def test_bad_arguments_are_named(dataset):
         PointCloudLoader(source, 4, rank=2, world_size=2)
     with pytest.raises(ValueError, match="batch_size: expected >= 1, got 0"):
         PointCloudLoader(source, 0)
-    with pytest.raises(UnknownChoiceError, match="sampling 'grid'.*farthest, random"):
+    with pytest.raises(UnknownChoiceError, match=r"sampling 'grid'.*farthest, random"):
         PointCloudDataset(dataset, points=4, sampling="grid")
