@@ -17,6 +17,8 @@ COMMANDS = {
     "hand": "List the hands, or check a hand file and draw it.",
     "crop": "Cut a cloud from a depth image with the dataset's crop.",
     "label": "Label grasps that someone else published.",
+    "export": "Write OUT as WebDataset tars, PLY or NPZ files.",
+    "card": "Write a dataset card of OUT: licence, splits, fields with units.",
     "doctor": "Say what this machine lacks, with the fix.",
 }
 """Name -> one line for `--help`, kept here so that help imports no command."""
