@@ -117,17 +117,21 @@ class PointCloudDataset(Dataset[Item]):
         # int64, since torch indexes and computes losses with nothing smaller.
         per_point["segment"] = per_point["segment"].astype(np.int64)
         about = {key: cloud[key] for key in _ABOUT if key in cloud}
-        item = _tensors(per_point | self._with_grasps(about))
+        item = tensors_of(per_point | self._with_grasps(about))
         if self.augment is not None:
             item = self.augment(item, np.random.default_rng([self.seed, epoch, index, 1]))
         return item
 
     def batch(self, indices: Sequence[int], epoch: int) -> Item:
-        """`collate` of the items, clouds of a fixed size read to their place in the batch."""
+        """`collate` of the items."""
+        return tensors_of(self.batch_arrays(indices, epoch))
+
+    def batch_arrays(self, indices: Sequence[int], epoch: int) -> Item:
+        """`batch` as numpy, clouds of a fixed size read to their place in the batch."""
         table = self.table
         plain = self._spec is not None and self.augment is None and isinstance(table, CloudTable)
         if not plain or table.frame != table.stored_frame:
-            return self.collate([self.item(i, epoch) for i in indices])
+            return arrays_of(self.collate([self.item(i, epoch) for i in indices]))
         out = {key: table.empty_rows(key, len(indices), self.points) for key in table.per_point}
         for k in table.read_fixed(indices, out):
             cloud = table.read(indices[k], indices[k] + 1)[0]
@@ -136,7 +140,7 @@ class PointCloudDataset(Dataset[Item]):
             for key, array in out.items():
                 array[k] = cloud[key][rows]
         out["segment"] = out["segment"].astype(np.int64)
-        return _tensors(_collate([self._with_grasps(table.about(i)) for i in indices], out))
+        return _collate([self._with_grasps(table.about(i)) for i in indices], out)
 
     def _with_grasps(self, about: dict[str, Any]) -> Item:
         """What an item has beside its points, as numpy; `about` as CloudTable gives it."""
@@ -152,9 +156,9 @@ class PointCloudDataset(Dataset[Item]):
 
 def collate_fixed(items: Sequence[Item]) -> Item:
     """points (B, N, 3), segment (B, N); the rest as in collate_ragged."""
-    arrays = [_arrays(item) for item in items]
+    arrays = [arrays_of(item) for item in items]
     keys = [key for key in _PER_POINT if key in items[0]]
-    return _tensors(_collate(arrays, {key: np.stack([x[key] for x in arrays]) for key in keys}))
+    return tensors_of(_collate(arrays, {key: np.stack([x[key] for x in arrays]) for key in keys}))
 
 
 def collate_ragged(items: Sequence[Item]) -> Item:
@@ -166,11 +170,11 @@ def collate_ragged(items: Sequence[Item]) -> Item:
     (sum V_i, 6), view (sum V_i,), with camera_cloud (sum V_i,). What an augmentation added is
     stacked, (B, ...), when it is an array, else a list.
     """
-    arrays = [_arrays(item) for item in items]
+    arrays = [arrays_of(item) for item in items]
     keys = [key for key in _PER_POINT if key in items[0]]
     out: Item = {key: np.concatenate([x[key] for x in arrays]) for key in keys}
     out["point_cloud"] = _owner([len(x["points"]) for x in arrays])
-    return _tensors(_collate(arrays, out))
+    return tensors_of(_collate(arrays, out))
 
 
 _PER_POINT = ("points", "segment", *PER_POINT, "view_of_point")
@@ -178,15 +182,15 @@ _PER_CAMERA = ("T_world_cam", "intrinsics", "distortion")
 _ABOUT = (*_PER_CAMERA, "object_poses", "object_ids", "scene_id", "view", "visibility")
 
 
-def _arrays(item: Item) -> Item:
+def arrays_of(item: Item) -> Item:
     """Tensors as numpy, the same memory."""
     out = {key: v.numpy() if isinstance(v, torch.Tensor) else v for key, v in item.items()}
-    return out | ({"grasps": _arrays(item["grasps"])} if "grasps" in item else {})
+    return out | ({"grasps": arrays_of(item["grasps"])} if "grasps" in item else {})
 
 
-def _tensors(item: Item) -> Item:
+def tensors_of(item: Item) -> Item:
     out = {key: _tensor(v) if isinstance(v, np.ndarray) else v for key, v in item.items()}
-    return out | ({"grasps": _tensors(item["grasps"])} if "grasps" in item else {})
+    return out | ({"grasps": tensors_of(item["grasps"])} if "grasps" in item else {})
 
 
 def _tensor(array: NDArray[Any]) -> torch.Tensor:

@@ -1,14 +1,18 @@
 """Shuffled batches of a `PointCloudDataset` for one rank, to be stopped and gone on with."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import DataLoader, Dataset, Sampler, get_worker_info
 
-from stages.shard.backends.torch_data import Item, PointCloudDataset
+from stages.shard.backends.torch_data import Item, PointCloudDataset, tensors_of
 from stages.shard.fuse import FusedTable
 from stages.shard.order import batch_bounds, epoch_order
+
+LARGE = 2**14
+"""Bytes of an array from which on it comes from a worker in shared memory."""
 
 
 class PointCloudLoader:
@@ -65,7 +69,7 @@ class PointCloudLoader:
             "shuffle": shuffle, "block": block, "mix": mix, "drop_last": drop_last,
             "world_size": world_size,
         }  # fmt: skip
-        self._loader: DataLoader[Item] = DataLoader(
+        self._loader: DataLoader[Any] = DataLoader(
             _Batches(dataset),
             batch_size=None,
             sampler=_Order(self),
@@ -87,7 +91,7 @@ class PointCloudLoader:
         self._done = self._first
         for batch in self._loader:
             self._done += 1
-            yield batch
+            yield tensors_of(_unpacked(batch) if isinstance(batch, _Packed) else batch)
         self.set_epoch(self.epoch + 1)
 
     def plan(self) -> list[tuple[int, list[int]]]:
@@ -126,13 +130,52 @@ class PointCloudLoader:
         self._first = self._done = state["batch"]
 
 
-class _Batches(Dataset[Item]):
+class _Batches(Dataset[Any]):
     def __init__(self, dataset: PointCloudDataset) -> None:
         self.dataset = dataset
 
-    def __getitem__(self, batch: tuple[int, list[int]]) -> Item:
+    def __getitem__(self, batch: tuple[int, list[int]]) -> Any:
         epoch, clouds = batch
-        return self.dataset.batch(clouds, epoch)
+        arrays = self.dataset.batch_arrays(clouds, epoch)
+        return arrays if get_worker_info() is None else _packed(arrays)
+
+
+class _Packed(NamedTuple):
+    """A batch on its way from a worker.
+
+    Every tensor costs the two processes a connection and a file descriptor, more than the arrays
+    of a camera are worth: so the large arrays travel in one tensor, the others by value.
+    """
+
+    buffer: torch.Tensor  # uint8; a NamedTuple, so that pin_memory finds it
+    places: list[tuple[str, str, tuple[int, ...], int]]  # name, dtype, shape, first byte
+    small: Item
+
+
+def _packed(arrays: Item) -> _Packed:
+    large = {key: v for key, v in arrays.items() if isinstance(v, np.ndarray) and v.nbytes >= LARGE}
+    places: list[tuple[str, str, tuple[int, ...], int]] = []
+    end = 0
+    for key, array in large.items():
+        places.append((key, array.dtype.str, array.shape, end))
+        end += -(-array.nbytes // 64) * 64
+    # Shared from the start, as torch's default_collate does it, saves a copy on the way.
+    buffer = torch.empty(0, dtype=torch.uint8)
+    buffer = buffer.set_(torch.UntypedStorage._new_shared(end), 0, (end,), (1,))
+    view = buffer.numpy()
+    for key, _, _, first in places:
+        array = np.ascontiguousarray(large[key])
+        view[first : first + array.nbytes] = array.reshape(-1).view(np.uint8)
+    return _Packed(buffer, places, {key: v for key, v in arrays.items() if key not in large})
+
+
+def _unpacked(packed: _Packed) -> Item:
+    out = dict(packed.small)
+    for key, dtype, shape, first in packed.places:
+        kind = torch.from_numpy(np.empty(0, dtype)).dtype
+        length = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        out[key] = packed.buffer[first : first + length].view(kind).reshape(shape)
+    return out
 
 
 class _Order(Sampler[tuple[int, list[int]]]):
@@ -146,7 +189,7 @@ class _Order(Sampler[tuple[int, list[int]]]):
         return iter(self._loader.plan())
 
 
-def _unchanged(batch: Item) -> Item:
+def _unchanged(batch: Any) -> Any:
     return batch
 
 
