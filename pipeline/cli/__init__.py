@@ -22,6 +22,8 @@ COMMANDS = {
     "label": "Label grasps that someone else published.",
     "noise": "Fit a sensor's noise to frames of a real camera.",
     "compare": "How far a dataset's clouds are from those of a real camera.",
+    "export": "Write OUT as WebDataset tars, PLY or NPZ files.",
+    "card": "Write a dataset card of OUT: licence, splits, fields with units.",
     "doctor": "Say what this machine lacks, with the fix.",
 }
 """Name -> one line for `--help`, kept here so that help imports no command."""

@@ -1,48 +1,55 @@
 """Clouds of one split as numpy, opened where they are read; what `read.py` turns to tensors."""
 
-import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.dataset import field_of
 from schemas.frames import invert, transform_points
-from stages.crop.sampling import random_points
+from stages.crop import CropSpec
+from stages.crop.sampling import sample
 from stages.shard.errors import UnknownChoiceError
 from stages.shard.index import read_index
 from stages.shard.layout import INDEX
 from stages.shard.open import array_nodes, check_shard, load_commit, load_manifest, read_groups
 
+if TYPE_CHECKING:
+    from stages.shard.backends.chunks import ChunkCache, ChunkReader
+
 Array = NDArray[Any]
 FRAMES = ("camera", "world")
-CACHE_BYTES = 64 * 2**20
-"""Decoded chunks kept per open array, so that clouds of one chunk are decompressed once."""
+CACHE_BYTES = 256 * 2**20
+"""Decoded chunks kept in a process, so that clouds of one chunk are decompressed once."""
 
 _SMALL = (
     "cloud_offsets", "cloud_scene", "view", "intrinsics", "T_world_cam",
     "scenes/object_offsets", "scenes/object_index", "scenes/object_pose",
 )  # fmt: skip
-PER_POINT = {"normals": "float32", "colour": "uint8"}
-"""Optional arrays (point, 3), by dtype."""
+PER_POINT = ("normals", "colour")
+"""Optional arrays (point, 3)."""
+SAMPLINGS = ("random", "farthest")
 VISIBILITY = ("object_slot", "grasp_index", "share")
 
 
 @dataclass(kw_only=True, slots=True)
 class _Shard:
-    points: Any
-    segment: Any
-    per_point: dict[str, Any]
+    per_point: dict[str, "ChunkReader"]
     small: dict[str, Array]
-    root: dict[str, Any]
+    offsets: list[int]  # cloud_offsets
+    places: list[list[int]]  # scene and view of each cloud
+    scenes: list[dict[str, Any]]  # scene_id, object_ids, object_poses
 
 
 @dataclass(kw_only=True, slots=True)
 class CloudTable:
     """Rows of the index that belong to one split, and their arrays.
 
-    Picklable and fork-safe: a handle is used only in the process that opened it.
+    Picklable and fork-safe: what it has open has neither threads nor a position in a file.
     """
 
     out: Path
@@ -57,7 +64,7 @@ class CloudTable:
     commit: dict[str, Any] = field(default_factory=dict)
     optional: tuple[str, ...] = ()  # arrays that some shard of the dataset has beyond the usual
     _open: dict[str, _Shard] = field(default_factory=dict)
-    _pid: int = 0
+    _cache: "ChunkCache | None" = None
 
     def __post_init__(self) -> None:
         self.out = Path(self.out)
@@ -82,7 +89,7 @@ class CloudTable:
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: getattr(self, name) for name in self.__slots__}
-        return state | {"_open": {}, "_pid": 0}
+        return state | {"_open": {}, "_cache": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
@@ -107,37 +114,55 @@ class CloudTable:
         (schemas/distortion.py), and with `hand` visibility: a dict of object_slot, grasp_index and
         share, (G,) each.
         """
-        name = self.rows[start][0]
-        shard = self._shard(name)
-        local = [self.rows[i][1] for i in range(start, stop)]
-        offsets = shard.small["cloud_offsets"]
-        first, last = int(offsets[local[0]]), int(offsets[local[-1] + 1])
-        read = {"points": shard.points.read(first, last)}
-        read["segment"] = shard.segment.read(first, last)
-        for field_, dtype in PER_POINT.items():
-            if field_ in shard.per_point:
-                read[field_] = shard.per_point[field_].read(first, last)
-            elif field_ in self.optional:  # this shard has no point at all
-                read[field_] = np.zeros((last - first, 3), dtype)
+        shard = self._shard(self.rows[start][0])
+        first = shard.offsets[self.rows[start][1]]
+        last = shard.offsets[self.rows[stop - 1][1] + 1]
+        read = {key: array.read(first, last) for key, array in shard.per_point.items()}
+        for key in set(self.per_point) - set(read):  # this shard has no point at all
+            read[key] = self.empty_rows(key, 0)
         out: list[dict[str, Any]] = []
-        for i, row in enumerate(local, start):
-            part = slice(int(offsets[row]) - first, int(offsets[row + 1]) - first)
-            out.append(self._cloud(shard, i, row, {key: a[part] for key, a in read.items()}))
+        for i in range(start, stop):
+            row = self.rows[i][1]
+            part = slice(shard.offsets[row] - first, shard.offsets[row + 1] - first)
+            cloud = {key: a[part] for key, a in read.items()} | self.about(i)
+            out.append(self._in_frame(cloud | {"index": i}))
         return out
 
-    def _cloud(
-        self, shard: _Shard, index: int, row: int, per_point: dict[str, Array]
-    ) -> dict[str, Any]:
-        small, root = shard.small, shard.root
-        scene = int(small["cloud_scene"][row])
-        placed = slice(*small["scenes/object_offsets"][scene : scene + 2].tolist())
-        T_world_cam = small["T_world_cam"][row]
-        if self.frame != self.stored_frame:
-            T = invert(T_world_cam) if self.frame == "camera" else T_world_cam
-            per_point["points"] = transform_points(T, per_point["points"]).astype(np.float32)
-            if "normals" in per_point:
-                turned = per_point["normals"] @ T[:3, :3].T
-                per_point["normals"] = turned.astype(np.float32)
+    @property
+    def per_point(self) -> tuple[str, ...]:
+        """Names of the arrays that each point has a row of."""
+        return ("points", "segment", *(key for key in PER_POINT if key in self.optional))
+
+    def empty_rows(self, key: str, *shape: int) -> Array:
+        """An array (*shape, ...) whose rows are as those of an array of `per_point`."""
+        of = field_of(key)
+        return np.empty((*shape, *(n for n in of.shape if isinstance(n, int))), of.dtype)
+
+    def read_fixed(self, indices: Sequence[int], out: dict[str, Array]) -> list[int]:
+        """Read clouds as stored into arrays (B, N, ...), by name in `per_point`.
+
+        Returns the places k whose cloud indices[k] has other than N points; they are left as is.
+        """
+        size = next(iter(out.values())).shape[1]
+        views = [(key, a.nbytes // max(1, len(a)), a.reshape(-1).view(np.uint8).data)
+                 for key, a in out.items()]  # fmt: skip
+        others: list[int] = []
+        for k, index in enumerate(indices):
+            name, row = self.rows[index]
+            shard = self._open.get(name) or self._shard(name)
+            start = shard.offsets[row]
+            if shard.offsets[row + 1] - start != size:
+                others.append(k)
+                continue
+            for key, width, view in views:
+                shard.per_point[key].read_bytes(start, size, view[k * width : (k + 1) * width])
+        return others
+
+    def about(self, index: int) -> dict[str, Any]:
+        """What `read` gives of a cloud beside its points."""
+        name, row = self.rows[index]
+        shard = self._shard(name)
+        small, (scene, view) = shard.small, shard.places[row]
         more: dict[str, Any] = {}
         if "distortion" in self.optional:
             more["distortion"] = small["distortion"][row] if "distortion" in small else np.zeros(6)
@@ -145,47 +170,71 @@ class CloudTable:
             seen = slice(*small["visibility/row_offsets"][row : row + 2].tolist())
             more["visibility"] = {k: small[f"visibility/{k}"][seen] for k in VISIBILITY}
         return {
-            **per_point,
             **more,
-            "T_world_cam": T_world_cam,
+            "T_world_cam": small["T_world_cam"][row],
             "intrinsics": small["intrinsics"][row],
-            "scene_id": root["scene_ids"][scene],
-            "view": int(small["view"][row]),
-            "object_ids": tuple(
-                root["object_ids"][k] for k in small["scenes/object_index"][placed]
-            ),
-            "object_poses": small["scenes/object_pose"][placed],
-            "index": index,
+            "view": view,
+            **shard.scenes[scene],
         }
 
+    def _in_frame(self, cloud: dict[str, Any]) -> dict[str, Any]:
+        if self.frame != self.stored_frame:
+            T_world_cam = cloud["T_world_cam"]
+            T = invert(T_world_cam) if self.frame == "camera" else T_world_cam
+            cloud["points"] = transform_points(T, cloud["points"]).astype(np.float32)
+            if "normals" in cloud:
+                cloud["normals"] = (cloud["normals"] @ T[:3, :3].T).astype(np.float32)
+        return cloud
+
     def _shard(self, name: str) -> _Shard:
-        if self._pid != os.getpid():
-            self._open, self._pid = {}, os.getpid()
         if name not in self._open:
-            from stages.shard.backends.zarr3 import ArrayReader
+            from stages.shard.backends.chunks import ChunkCache, ChunkReader, read_array
 
             shard = check_shard(self.out, name, self.commit)
             there = set(array_nodes(shard))
-            small = {f: ArrayReader(shard / f).read() for f in _SMALL}
+            small = {f: read_array(shard / f) for f in _SMALL}
             if "distortion" in there:
-                small["distortion"] = ArrayReader(shard / "distortion").read()
+                small["distortion"] = read_array(shard / "distortion")
             if f"visibility/{self.hand}/share" in there:
                 for key in ("row_offsets", *VISIBILITY):
                     path = shard / "visibility" / str(self.hand) / key
-                    small[f"visibility/{key}"] = ArrayReader(path).read()
+                    small[f"visibility/{key}"] = read_array(path)
+            root = read_groups(shard)[""]
+            if self._cache is None:
+                self._cache = ChunkCache(CACHE_BYTES)
             self._open[name] = _Shard(
-                per_point={f: ArrayReader(shard / f, CACHE_BYTES) for f in PER_POINT if f in there},
-                points=ArrayReader(shard / "points", CACHE_BYTES),
-                segment=ArrayReader(shard / "segment", CACHE_BYTES),
+                per_point={
+                    f: ChunkReader(shard / f, self._cache) for f in self.per_point if f in there
+                },
                 small=small,
-                root=read_groups(shard)[""],
+                offsets=small["cloud_offsets"].tolist(),
+                places=list(
+                    zip(small["cloud_scene"].tolist(), small["view"].tolist(), strict=True)
+                ),
+                scenes=[
+                    {
+                        "scene_id": scene_id,
+                        "object_ids": tuple(
+                            root["object_ids"][k] for k in small["scenes/object_index"][a:b]
+                        ),
+                        "object_poses": small["scenes/object_pose"][a:b],
+                    }
+                    for scene_id, (a, b) in zip(
+                        root["scene_ids"],
+                        pairwise(small["scenes/object_offsets"].tolist()),
+                        strict=True,
+                    )
+                ],
             )
         return self._open[name]
 
 
-def sample_rows(count: int, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """`size` of `count` rows: without repeats when there are enough, else all and some again."""
-    rows = random_points(count, size, rng)
-    if count >= size:
-        return rows
-    return np.concatenate([rows, rng.integers(0, count, size - count)])
+def sample_rows(points: Array, spec: CropSpec, rng: np.random.Generator) -> NDArray[np.int64]:
+    """`spec.num_points` rows of points (N, 3), N >= 1, by the crop's sampling.
+
+    Without repeats when there are enough, else all and some again.
+    """
+    rows = sample(points, spec, rng)
+    rows = np.arange(len(points)) if rows is None else rows
+    missing = max(0, spec.num_points - len(points))
+    return np.concatenate([rows, rng.integers(0, len(points), missing)]) if missing else rows

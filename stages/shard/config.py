@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from stages.contract import OPTIONAL
 from stages.shard.errors import ShardConfigError
 
-COMPRESSIONS = ("zstd", "none")
+COMPRESSIONS = ("none", "blosc", "zstd")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,7 +21,8 @@ class ShardConfig:
     """Points in one readable chunk: 768 KiB of float32 xyz, some tens of clouds of 2048."""
     chunks_per_file: int = 256
     """Chunks in one file of an array (a Zarr shard), at most: 192 MiB of points."""
-    compression: str = "zstd"
+    compression: str = "none"
+    """none, blosc (LZ4 of shuffled bytes, a third smaller) or zstd: docs/decisions/0011."""
     compression_level: int = 3
     """zstd level, 1 to 19; 3 is zstd's own default."""
     visibility: bool = field(default=False, metadata=OPTIONAL)

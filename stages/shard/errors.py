@@ -25,3 +25,7 @@ class UnknownChoiceError(KeyError):
 
     def __str__(self) -> str:
         return self.message
+
+
+class ExportError(ValueError):
+    """A dataset cannot be written to that place, or not in that format."""

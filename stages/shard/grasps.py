@@ -54,7 +54,7 @@ class GraspTable:
     """
 
     def __init__(self, out: Path, split: str, hand: str, protocol: str | None = None) -> None:
-        from stages.shard.backends.zarr3 import read_array
+        from stages.shard.backends.chunks import read_array
 
         commit = load_commit(out)
         if grasps_name(split) not in commit["shards"]:

@@ -169,7 +169,7 @@ def array_nodes(shard: Path) -> dict[str, dict[str, Any]]:
 
 def read_shard(shard: Path) -> ShardArrays:
     """All arrays of a shard, in memory."""
-    from stages.shard.backends.zarr3 import read_array
+    from stages.shard.backends.chunks import read_array
 
     try:
         arrays = {name: read_array(shard / name) for name in array_nodes(shard)}

@@ -1,23 +1,38 @@
-"""The datasets for `torch.utils.data.DataLoader`."""
+"""The dataset for `torch.utils.data.DataLoader`, and how its items become batches."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import Dataset, IterableDataset, get_worker_info
+from numpy.typing import NDArray
+from torch.utils.data import Dataset
 
 from schemas.frames import invert
-from stages.shard.clouds import PER_POINT, CloudTable, sample_rows
+from stages.crop import CropSpec
+from stages.shard.clouds import PER_POINT, SAMPLINGS, CloudTable, sample_rows
+from stages.shard.errors import UnknownChoiceError
 from stages.shard.fuse import FusedTable
 from stages.shard.grasps import GraspTable, joined_visibility
 
 Item = dict[str, Any]
+Augment = Callable[[Item, np.random.Generator], Item]
 
 
-class _Source:
-    """What both datasets share: the table, the size of a cloud, grasps, the epoch."""
+class PointCloudDataset(Dataset[Item]):
+    """Map-style: one item per (scene, view) of a split, in the order of the index.
+
+    Items: points (N, 3) float32 m, segment (N,) int64, T_world_cam (4, 4) float64,
+    intrinsics (6,) fx fy cx cy width height, object_poses (O, 7) world, object_ids, scene_id,
+    view, and with a hand `grasps` (see GraspTable.of_scene), in the frame of the points. Where the
+    dataset has them: normals (N, 3) float32, colour (N, 3) uint8, distortion (6,), and in grasps
+    visibility (G,) float32. With `fuse`: one item per scene, view_of_point (N,), and view (V,),
+    T_world_cam (V, 4, 4), intrinsics (V, 6) of its V views (see stages/shard/fuse.py).
+
+    `PointCloudLoader` reads it in shuffled batches. With a DataLoader of your own pass
+    `collate_fn=dataset.collate`.
+    """
 
     def __init__(
         self,
@@ -25,27 +40,35 @@ class _Source:
         *,
         split: str = "train",
         points: int | None = None,
+        sampling: str = "random",
         frame: str | None = None,
         hand: str | None = None,
         protocol: str | None = None,
         min_points: int | None = None,
         fuse: bool = False,
+        augment: Augment | None = None,
         seed: int = 0,
     ) -> None:
         """
         `points`: sample every cloud to this size (anew in each epoch); None leaves them ragged.
+        `sampling`: "random" or "farthest", as in the crop.
         `frame`: "camera" or "world"; None takes the frame that is stored.
         `hand`, `protocol`: add grasps of the cloud's objects, and their labels.
         `min_points`: leave out smaller clouds; by default empty ones when `points` is given.
         `fuse`: one item per scene, all its views in one cloud in the world frame, with the view
         of each point. `points` is then the size of the fused cloud.
+        `augment`: called with each item and a generator of its own; returns the item to use. For
+        spawned workers it must pickle: a function of a module, or an object of a class of one.
         """
         if points is not None and points < 1:
             raise ValueError(f"points: expected a size >= 1 or None, got {points}")
+        if sampling not in SAMPLINGS:
+            raise UnknownChoiceError("sampling", sampling, SAMPLINGS)
         if protocol is not None and hand is None:
             raise ValueError(f"protocol {protocol!r} needs a hand; pass hand=... too")
         least = min_points if min_points is not None else int(points is not None)
-        self.points, self.seed = points, seed
+        self.points, self.seed, self.augment = points, seed, augment
+        self._spec = None if points is None else CropSpec(sampling=sampling, num_points=points)  # pyright: ignore[reportArgumentType]
         if fuse and frame is None:
             frame = "world"
         clouds = CloudTable(
@@ -66,46 +89,8 @@ class _Source:
         return int(self._epoch.item())
 
     def set_epoch(self, epoch: int) -> None:
-        """Other samples, and another order of a stream, from the next iteration on."""
+        """Other samples and augmentations, from the next item on."""
         self._epoch.fill_(epoch)
-
-    def item(self, cloud: dict[str, Any], epoch: int) -> Item:
-        per_point = {key: np.array(cloud[key]) for key in _PER_POINT if key in cloud}
-        # int64, since torch indexes and computes losses with nothing smaller.
-        per_point["segment"] = per_point["segment"].astype(np.int64)
-        if self.points is not None:
-            rng = np.random.default_rng([self.seed, epoch, cloud["index"]])
-            rows = sample_rows(len(per_point["points"]), self.points, rng)
-            per_point = {key: array[rows] for key, array in per_point.items()}
-        arrays = [key for key in (*_PER_CAMERA, "object_poses") if key in cloud]
-        item: Item = {
-            **{key: torch.from_numpy(array) for key, array in per_point.items()},
-            **{key: torch.from_numpy(np.array(cloud[key])) for key in arrays},
-            "object_ids": cloud["object_ids"],
-            "scene_id": cloud["scene_id"],
-            "view": cloud["view"],
-        }
-        if self.grasps is not None:
-            world = self.table.frame == "world"
-            T_frame_world = np.eye(4) if world else invert(cloud["T_world_cam"])
-            found = self.grasps.of_scene(cloud["object_ids"], cloud["object_poses"], T_frame_world)
-            if "visibility" in cloud:
-                found["visibility"] = joined_visibility(found, cloud["visibility"])
-            item["grasps"] = {name: torch.from_numpy(array) for name, array in found.items()}
-        return item
-
-
-class PointCloudDataset(_Source, Dataset[Item]):
-    """Map-style: one item per (scene, view) of a split, in the order of the index.
-
-    Items: points (N, 3) float32 m, segment (N,) int64, T_world_cam (4, 4) float64,
-    intrinsics (6,) fx fy cx cy width height, object_poses (O, 7) world, object_ids, scene_id,
-    view, and with a hand `grasps` (see GraspTable.of_scene), in the frame of the points. Where the
-    dataset has them: normals (N, 3) float32, colour (N, 3) uint8, distortion (6,), and in grasps
-    visibility (G,) float32. With `fuse`: one item per scene, view_of_point (N,), and view (V,),
-    T_world_cam (V, 4, 4), intrinsics (V, 6) of its V views (see stages/shard/fuse.py).
-    Pass `collate_fn=dataset.collate` to the DataLoader.
-    """
 
     def __len__(self) -> int:
         return len(self.table)
@@ -115,60 +100,65 @@ class PointCloudDataset(_Source, Dataset[Item]):
             index += len(self)
         if not 0 <= index < len(self):
             raise IndexError(f"cloud {index}: this split has {len(self)}")
-        return self.item(self.table.read(index, index + 1)[0], self.epoch)
+        return self.item(index, self.epoch)
 
+    def item(self, index: int, epoch: int) -> Item:
+        """Cloud `index` as it comes in an epoch, whatever rank, worker and batch it comes in.
 
-class PointCloudStream(_Source, IterableDataset[Item]):
-    """Iterable: the same items in an order shuffled anew by `set_epoch`, read block by block.
+        Random numbers are drawn from (seed, epoch, index), of which no two clouds of an epoch
+        have the same.
+        """
+        cloud = self.table.read(index, index + 1)[0]
+        per_point = {key: np.array(cloud[key]) for key in _PER_POINT if key in cloud}
+        if self._spec is not None and len(per_point["points"]) != self.points:
+            rng = np.random.default_rng([self.seed, epoch, index])
+            rows = sample_rows(per_point["points"], self._spec, rng)
+            per_point = {key: array[rows] for key, array in per_point.items()}
+        # int64, since torch indexes and computes losses with nothing smaller.
+        per_point["segment"] = per_point["segment"].astype(np.int64)
+        about = {key: cloud[key] for key in _ABOUT if key in cloud}
+        item = tensors_of(per_point | self._with_grasps(about))
+        if self.augment is not None:
+            item = self.augment(item, np.random.default_rng([self.seed, epoch, index, 1]))
+        return item
 
-    `block` neighbouring clouds are one read; clouds of `mix` blocks are shuffled together. Every
-    cloud comes exactly once over all ranks and DataLoader workers. Ranks may differ by some
-    clouds, so use `join` with DistributedDataParallel. There is no len(): with several workers
-    the last batches are ragged, and torch warns of every length that one could give.
-    """
+    def batch(self, indices: Sequence[int], epoch: int) -> Item:
+        """`collate` of the items."""
+        return tensors_of(self.batch_arrays(indices, epoch))
 
-    def __init__(
-        self,
-        out: str | Path,
-        *,
-        shuffle: bool = True,
-        block: int = 16,
-        mix: int = 8,
-        rank: int = 0,
-        world_size: int = 1,
-        **source: Any,
-    ) -> None:
-        super().__init__(out, **source)
-        if block < 1 or mix < 1:
-            raise ValueError(f"block and mix: expected >= 1, got {block} and {mix}")
-        if not 0 <= rank < world_size:
-            raise ValueError(f"rank: expected 0 <= rank < {world_size}, got {rank}")
-        self.shuffle, self.block, self.mix = shuffle, block, mix
-        self.rank, self.world_size = rank, world_size
+    def batch_arrays(self, indices: Sequence[int], epoch: int) -> Item:
+        """`batch` as numpy, clouds of a fixed size read to their place in the batch."""
+        table = self.table
+        plain = self._spec is not None and self.augment is None and isinstance(table, CloudTable)
+        if not plain or table.frame != table.stored_frame:
+            return arrays_of(self.collate([self.item(i, epoch) for i in indices]))
+        out = {key: table.empty_rows(key, len(indices), self.points) for key in table.per_point}
+        for k in table.read_fixed(indices, out):
+            cloud = table.read(indices[k], indices[k] + 1)[0]
+            rng = np.random.default_rng([self.seed, epoch, indices[k]])
+            rows = sample_rows(cloud["points"], self._spec, rng)
+            for key, array in out.items():
+                array[k] = cloud[key][rows]
+        out["segment"] = out["segment"].astype(np.int64)
+        return _collate([self._with_grasps(table.about(i)) for i in indices], out)
 
-    def __iter__(self) -> Iterator[Item]:
-        info = get_worker_info()
-        worker, workers = (info.id, info.num_workers) if info else (0, 1)
-        epoch = self.epoch
-        blocks = self.table.blocks(self.block)
-        order = np.arange(len(blocks))
-        if self.shuffle:
-            order = np.random.default_rng([self.seed, epoch]).permutation(len(blocks))
-        mine = order[self.rank :: self.world_size][worker::workers]
-        for start in range(0, len(mine), self.mix):
-            clouds = [cloud for b in mine[start : start + self.mix]
-                      for cloud in self.table.read(*blocks[b])]  # fmt: skip
-            if self.shuffle:
-                rng = np.random.default_rng([self.seed, epoch, 1 + int(mine[start])])
-                clouds = [clouds[i] for i in rng.permutation(len(clouds))]
-            for cloud in clouds:
-                yield self.item(cloud, epoch)
+    def _with_grasps(self, about: dict[str, Any]) -> Item:
+        """What an item has beside its points, as numpy; `about` as CloudTable gives it."""
+        if self.grasps is not None:
+            world = self.table.frame == "world"
+            T_frame_world = np.eye(4) if world else invert(about["T_world_cam"])
+            found = self.grasps.of_scene(about["object_ids"], about["object_poses"], T_frame_world)
+            if "visibility" in about:
+                found["visibility"] = joined_visibility(found, about.pop("visibility"))
+            about["grasps"] = found
+        return about
 
 
 def collate_fixed(items: Sequence[Item]) -> Item:
     """points (B, N, 3), segment (B, N); the rest as in collate_ragged."""
+    arrays = [arrays_of(item) for item in items]
     keys = [key for key in _PER_POINT if key in items[0]]
-    return _collate(items, {key: torch.stack([x[key] for x in items]) for key in keys})
+    return tensors_of(_collate(arrays, {key: np.stack([x[key] for x in arrays]) for key in keys}))
 
 
 def collate_ragged(items: Sequence[Item]) -> Item:
@@ -177,37 +167,63 @@ def collate_ragged(items: Sequence[Item]) -> Item:
     T_world_cam (B, 4, 4), intrinsics (B, 6), view (B,); scene_id, object_ids lists of length B;
     object_poses (sum O_i, 7) with object_cloud (sum O_i,); grasps: arrays one after the other,
     with grasp_cloud (sum G_i,). Fused clouds: T_world_cam (sum V_i, 4, 4), intrinsics
-    (sum V_i, 6), view (sum V_i,), with camera_cloud (sum V_i,).
+    (sum V_i, 6), view (sum V_i,), with camera_cloud (sum V_i,). What an augmentation added is
+    stacked, (B, ...), when it is an array, else a list.
     """
+    arrays = [arrays_of(item) for item in items]
     keys = [key for key in _PER_POINT if key in items[0]]
-    out: Item = {key: torch.cat([x[key] for x in items]) for key in keys}
-    return _collate(items, out | {"point_cloud": _owner([len(x["points"]) for x in items])})
+    out: Item = {key: np.concatenate([x[key] for x in arrays]) for key in keys}
+    out["point_cloud"] = _owner([len(x["points"]) for x in arrays])
+    return tensors_of(_collate(arrays, out))
 
 
 _PER_POINT = ("points", "segment", *PER_POINT, "view_of_point")
 _PER_CAMERA = ("T_world_cam", "intrinsics", "distortion")
+_ABOUT = (*_PER_CAMERA, "object_poses", "object_ids", "scene_id", "view", "visibility")
 
 
-def _owner(counts: Sequence[int]) -> torch.Tensor:
-    return torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
+def arrays_of(item: Item) -> Item:
+    """Tensors as numpy, the same memory."""
+    out = {key: v.numpy() if isinstance(v, torch.Tensor) else v for key, v in item.items()}
+    return out | ({"grasps": arrays_of(item["grasps"])} if "grasps" in item else {})
+
+
+def tensors_of(item: Item) -> Item:
+    out = {key: _tensor(v) if isinstance(v, np.ndarray) else v for key, v in item.items()}
+    return out | ({"grasps": tensors_of(item["grasps"])} if "grasps" in item else {})
+
+
+def _tensor(array: NDArray[Any]) -> torch.Tensor:
+    # A view would keep the shard's arrays alive, and let the caller write into them.
+    return torch.from_numpy(array if array.base is None else array.copy())
+
+
+def _owner(counts: Sequence[int]) -> NDArray[np.int64]:
+    return np.repeat(np.arange(len(counts)), counts)
 
 
 def _collate(items: Sequence[Item], out: Item) -> Item:
-    fused = "view_of_point" in items[0]
+    """Add to `out`, which has the arrays by point, the rest of the items; all numpy."""
+    fused = int(np.ndim(items[0]["view"]) == 1)
     for key in _PER_CAMERA:
         if key in items[0]:
-            out[key] = (torch.cat if fused else torch.stack)([x[key] for x in items])
+            values = [x[key] for x in items]
+            # As np.stack, which takes several times longer.
+            out[key] = np.concatenate(values).reshape(-1, *values[0].shape[fused:])
     if fused:
-        out["view"] = torch.cat([torch.as_tensor(x["view"]) for x in items])
+        out["view"] = np.concatenate([x["view"] for x in items])
         out["camera_cloud"] = _owner([len(x["view"]) for x in items])
     else:
-        out["view"] = torch.tensor([x["view"] for x in items])
+        out["view"] = np.array([x["view"] for x in items])
     for key in ("scene_id", "object_ids"):
         out[key] = [x[key] for x in items]
-    out["object_poses"] = torch.cat([x["object_poses"] for x in items])
+    out["object_poses"] = np.concatenate([x["object_poses"] for x in items])
     out["object_cloud"] = _owner([len(x["object_poses"]) for x in items])
     if "grasps" in items[0]:
         grasps = [x["grasps"] for x in items]
-        out["grasps"] = {key: torch.cat([g[key] for g in grasps]) for key in grasps[0]}
+        out["grasps"] = {key: np.concatenate([g[key] for g in grasps]) for key in grasps[0]}
         out["grasps"]["grasp_cloud"] = _owner([len(g["grasp_index"]) for g in grasps])
+    for key in items[0].keys() - out.keys():
+        values = [x[key] for x in items]
+        out[key] = np.stack(values) if isinstance(values[0], np.ndarray) else values
     return out

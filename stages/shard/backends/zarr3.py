@@ -1,6 +1,5 @@
-"""Zarr v3 arrays through TensorStore: one inner chunk is what is read, one file holds many."""
+"""Writing Zarr v3 arrays through TensorStore: an inner chunk is what is read, a file holds many."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +37,15 @@ def write_array(
         codecs[0]["configuration"] = {"endian": "little"}
     if config.compression == "zstd":
         codecs.append({"name": "zstd", "configuration": {"level": config.compression_level}})
+    elif config.compression == "blosc":
+        blosc = {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "blocksize": 0}
+        codecs.append(
+            {"name": "blosc", "configuration": blosc | {"typesize": array.dtype.itemsize}}
+        )
     sharding = {
         "name": "sharding_indexed",
         "configuration": {"chunk_shape": chunk, "codecs": codecs},
     }
-    global _used
-    _used = True
     store = ts.open(
         {
             "driver": "zarr3",
@@ -65,53 +67,3 @@ def write_array(
         }
     ).result()
     store.write(np.ascontiguousarray(array)).result()
-
-
-class ArrayReader:
-    """Rows of one array on disk, opened once."""
-
-    def __init__(self, path: Path, cache_bytes: int = 0) -> None:
-        self._store: Any = _open_forked(path) if _forked else _open(path, cache_bytes)
-
-    def read(self, start: int | None = None, stop: int | None = None) -> NDArray[Any]:
-        """Rows start:stop as numpy, all when left out."""
-        part = self._store[start:stop]
-        return part if isinstance(part, np.ndarray) else np.asarray(part.read().result())
-
-
-def read_array(path: Path) -> NDArray[Any]:
-    """A whole array as numpy."""
-    return ArrayReader(path).read()
-
-
-_used = False  # TensorStore has started its threads in this process
-_forked = False  # this process was forked from one that had
-
-
-def _after_fork() -> None:
-    global _forked
-    _forked = _forked or _used
-
-
-# TensorStore aborts the process when its threads did not survive a fork, as they never do. A
-# DataLoader forks by default, so a worker forked after the first read goes on with zarr-python.
-os.register_at_fork(after_in_child=_after_fork)
-
-
-def _open(path: Path, cache_bytes: int) -> Any:
-    global _used
-    _used = True
-    context = ts.Context({"cache_pool": {"total_bytes_limit": cache_bytes}})
-    spec = {
-        "driver": "zarr3",
-        "kvstore": {"driver": "file", "path": str(path)},
-        "recheck_cached_data": False,
-        "recheck_cached_metadata": False,
-    }
-    return ts.open(spec, open=True, read=True, context=context).result()
-
-
-def _open_forked(path: Path) -> Any:
-    import zarr
-
-    return zarr.open_array(path, mode="r")

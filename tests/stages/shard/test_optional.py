@@ -17,7 +17,7 @@ from stages.shard.config import ShardConfig
 from stages.shard.digest import dataset_digest
 from stages.shard.errors import ShardConfigError, ShardContentError
 from stages.shard.open import load_manifest, read_shard
-from stages.shard.read import PointCloudDataset, PointCloudStream
+from stages.shard.read import PointCloudDataset
 from stages.shard.verify import verify_dataset
 from stages.shard.visibility import grasp_visibility, regions_of
 from tests.solids import solid_asset
@@ -140,10 +140,9 @@ def test_two_views_of_a_cube_fuse_on_its_surface(tmp_path, records):
         PointCloudDataset(tmp_path, fuse=True, frame="camera")
 
 
-@pytest.mark.parametrize("kind", [PointCloudDataset, PointCloudStream])
-def test_fusing_loses_no_point(dressed_dataset, kind):
+def test_fusing_loses_no_point(dressed_dataset):
     single = PointCloudDataset(dressed_dataset, frame="world")
-    fused = list(kind(dressed_dataset, fuse=True, hand="jaw", protocol="fc"))
+    fused = list(PointCloudDataset(dressed_dataset, fuse=True, hand="jaw", protocol="fc"))
     by_scene = {}
     for item in single:
         by_scene.setdefault(item["scene_id"], []).append(item)

@@ -9,7 +9,7 @@ from schemas.frames import pose_to_matrix, transform_points
 from stages.shard.config import ShardConfig
 from stages.shard.errors import DatasetError, UnknownChoiceError
 from stages.shard.grasps import GraspTable
-from stages.shard.read import PointCloudDataset, PointCloudStream
+from stages.shard.read import PointCloudDataset, PointCloudLoader
 
 
 def loader(dataset, workers, start="fork", **more):
@@ -42,36 +42,11 @@ def expected(records):
 
 # Four workers on two cores is what is tested here.
 @pytest.mark.filterwarnings("ignore:This DataLoader will create 4 worker")
-@pytest.mark.parametrize("kind", [PointCloudDataset, PointCloudStream])
 @pytest.mark.parametrize("workers", [0, 1, 4])
-def test_every_cloud_once_with_any_number_of_workers(dataset, expected, kind, workers):
-    more = {"block": 3, "mix": 2} if kind is PointCloudStream else {}
-    source = kind(dataset, split="train", **more)
-    if kind is PointCloudDataset:
-        assert len(source[0]["points"]) > 0  # the parent has read before it forks
+def test_every_cloud_once_with_any_number_of_workers(dataset, expected, workers):
+    source = PointCloudDataset(dataset, split="train")
+    assert len(source[0]["points"]) > 0  # the parent has read before it forks
     assert sorted(seen(loader(source, workers))) == expected
-
-
-def test_spawned_workers_that_persist_see_the_epoch(dataset, expected):
-    source = PointCloudStream(dataset, split="train", block=2, mix=2)
-    batches = loader(source, 1, "spawn", persistent_workers=True)
-    first = seen(batches)
-    assert seen(batches) == first
-    source.set_epoch(1)
-    second = seen(batches)
-    assert second != first
-    assert sorted(first) == sorted(second) == expected
-    source.set_epoch(0)
-    assert seen(batches) == first
-
-
-def test_ranks_and_blocks_partition_the_split(dataset, expected):
-    for world_size in (1, 2, 5):
-        parts = [
-            seen(loader(PointCloudStream(dataset, block=4, rank=r, world_size=world_size), 0))
-            for r in range(world_size)
-        ]
-        assert sorted(x for part in parts for x in part) == expected
 
 
 def test_fixed_size_resamples_each_epoch_and_repeats_by_seed(dataset):
@@ -182,15 +157,14 @@ def test_a_pointnet_trains(tmp_path, record_maker):
     """Two epochs; the target, tall box or flat box, can be seen in the points."""
     torch.manual_seed(0)
     record_maker(train=60, val=0).write(tmp_path, config=ShardConfig())
-    stream = PointCloudStream(tmp_path, points=48, frame="world", block=4)
+    source = PointCloudDataset(tmp_path, points=48, frame="world")
+    batches = PointCloudLoader(source, 8, block=4, num_workers=1)
     net = PointNet()
     # By hand: torch.optim imports torch's compiler, which takes longer than the training.
     speed = [torch.zeros_like(p) for p in net.parameters()]
     means = []
-    for epoch in range(2):
-        stream.set_epoch(epoch)
+    for _ in range(2):
         losses = []
-        batches = DataLoader(stream, batch_size=8, num_workers=1, collate_fn=stream.collate)
         for batch in batches:
             centred = batch["points"] - batch["points"].mean(dim=1, keepdim=True)
             tall = torch.tensor([float("box_b" in ids) for ids in batch["object_ids"]])

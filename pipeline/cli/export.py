@@ -1,0 +1,28 @@
+"""`pipeline export`: the dataset's clouds and labels as files of other formats."""
+
+from pathlib import Path
+
+import click
+
+from pipeline.errors import UserError
+
+FORMATS = ("webdataset", "ply", "npz")
+
+
+@click.command()
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--format", "format_", required=True, type=click.Choice(FORMATS))
+@click.option("--to", required=True, type=click.Path(path_type=Path), help="A new folder.")
+@click.option("--split", help="train, val or test; all by default.")
+def export(out: Path, format_: str, to: Path, split: str | None) -> None:
+    """Write the dataset in OUT as WebDataset tars, PLY or NPZ files, all or nothing."""
+    from stages.shard.errors import DatasetError, ExportError, UnknownChoiceError
+    from stages.shard.export import export_dataset
+
+    try:
+        count = export_dataset(out, to, format_=format_, split=split)
+    except (DatasetError, ExportError, UnknownChoiceError) as error:
+        raise UserError(str(error)) from error
+    except OSError as error:
+        raise UserError(f"cannot write {to}: {error}") from error
+    click.echo(f"{to}: {count} clouds as {format_}, with grasps and labels")
