@@ -3,11 +3,12 @@
 This runs in the worker: records never travel through the scheduler, only their addresses do.
 """
 
+import threading
 import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,9 @@ class Task:
     attempts: Mapping[str, int]
     inputs: Mapping[tuple[str, str], Address]
     timeout_s: float  # of the whole block
+    resource: str = ""  # what the worker must offer, e.g. "GPU"
+    reasons: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Why an item is repeated, by id: what its earlier tries in this run ended with."""
 
     @property
     def place(self) -> str:
@@ -114,12 +118,18 @@ def commit(store: Store, task: Task, outcomes: Sequence[Outcome], seconds: float
                 key=task.keys[outcome.id],
                 own=task.own[outcome.id],
                 code=outcome.code,
-                message=outcome.message[:MESSAGE_LIMIT],
+                message=_message(outcome, task.reasons.get(outcome.id, ""))[:MESSAGE_LIMIT],
                 index=index,
                 attempt=task.attempts.get(outcome.id, 0),
             )
         )
     return store.commit(stage=task.stage, rows=rows, records=records, seconds=seconds)
+
+
+def _message(outcome: Outcome, before: str) -> str:
+    if not before or before == outcome.message:
+        return outcome.message
+    return f"{outcome.message} (before: {before})" if outcome.message else f"before: {before}"
 
 
 def check_outcomes(task: Task, outcomes: Sequence[Outcome], record: type) -> None:
@@ -144,8 +154,13 @@ class _Cache:
     def __init__(self) -> None:
         self.blocks: OrderedDict[tuple[str, str, str], dict[int, Any]] = OrderedDict()
         self.sizes: dict[tuple[str, str, str], int] = {}
+        self.lock = threading.Lock()  # a Dask worker may have several threads
 
     def get(self, store: Store, stage: str, address: Address) -> dict[int, Any]:
+        with self.lock:
+            return self._get(store, stage, address)
+
+    def _get(self, store: Store, stage: str, address: Address) -> dict[int, Any]:
         place = (str(store.out), stage, address.block)
         if place in self.blocks:
             self.blocks.move_to_end(place)
