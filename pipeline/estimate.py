@@ -74,7 +74,7 @@ def sample(plans: Mapping[str, StagePlan], count: int) -> dict[str, StagePlan]:
     """The plans cut down to `count` items of every last stage and what these read."""
     read = {name for plan in plans.values() for name in plan.needs}
     chosen: dict[str, dict[str, Item]] = {name: {} for name in plans}
-    for name, plan in reversed(plans.items()):
+    for name, plan in reversed(list(plans.items())):
         if name not in read:
             last = len(plan.items) - 1
             steps = max(1, min(count, len(plan.items)) - 1)

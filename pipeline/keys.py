@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import Enum
 from pathlib import PurePath
 from typing import Any
@@ -111,6 +111,17 @@ def item_key(own: str, input_keys: Sequence[str]) -> str:
 def _words(text: str) -> list[int]:
     raw = hashlib.sha256(text.encode()).digest()
     return [int.from_bytes(raw[i : i + 4], "little") for i in range(0, len(raw), 4)]
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """`item_seed` of one stage by item id: a worker computes them, so that nobody else has to."""
+
+    root_seed: int
+    stage: str
+
+    def __getitem__(self, item_id: str) -> int:
+        return item_seed(self.root_seed, self.stage, item_id)
 
 
 def item_seed(root_seed: int, stage: str, item_id: str) -> int:

@@ -127,7 +127,7 @@ class States(Mapping[str, State]):
                 return State(code=UPSTREAM_FAILED, message=f"{stage} {input_id}: {code}")
         if plan.name not in ledger.stages:
             return State(code=None, reason="new")
-        entry = ledger.find(plan.name, plan.keys[item.id])
+        entry = ledger.find(plan.name, plan.keys.of(item))
         if entry is not None and self._retry and entry.row.code in RETRYABLE:
             return State(code=None, reason="retry", entry=entry)
         if entry is not None:
@@ -135,7 +135,7 @@ class States(Mapping[str, State]):
         known = ledger.own_keys.get((plan.name, item.id))
         if known is None:
             return State(code=None, reason="new")
-        changed = "input changed" if plan.own[item.id] in known else "config changed"
+        changed = "input changed" if plan.own.of(item) in known else "config changed"
         return State(code=None, reason=changed)
 
     @property
@@ -156,7 +156,9 @@ class States(Mapping[str, State]):
         if self._tally is None:
             if self.untouched:
                 count = len(self)
-                self._tally = Counter({(None, "new"): count} if count else {})
+                self._tally = Counter[tuple[str | None, str]]()
+                if count:
+                    self._tally[None, "new"] = count
             else:
                 found = (self.of(item) for item in self._plan.items)
                 self._tally = Counter((s.code, s.reason) for s in found)

@@ -43,10 +43,15 @@ class PerItem(Mapping[str, V]):
 
     def __getitem__(self, item_id: str) -> V:
         value = self._known.get(item_id)
+        return self.of(self._item(item_id)) if value is None else value
+
+    def of(self, item: Item) -> V:
+        """The value of an item at hand, which need not be looked for."""
+        value = self._known.get(item.id)
         if value is None:
             if len(self._known) >= self.KEEP:
                 self._known.clear()
-            value = self._known[item_id] = self._of(self._item(item_id))
+            value = self._known[item.id] = self._of(item)
         return value
 
 
@@ -60,9 +65,10 @@ class StagePlan:
     config: Any
     items: Sequence[Item]
     item: Callable[[str], Item]  # by id; raises KeyError
-    own: Mapping[str, str]
-    keys: Mapping[str, str]
-    seeds: Mapping[str, int]
+    own: PerItem[str]
+    keys: PerItem[str]
+    seeds: PerItem[int]
+    root_seed: int
 
 
 def make_plan(config: RunConfig, targets: Targets, registry: Registry) -> dict[str, StagePlan]:
@@ -95,7 +101,7 @@ def _keyed(
     own = PerItem(items, item, own_of)
 
     def key_of(item: Item) -> str:
-        return item_key(own[item.id], [plans[name].keys[place] for name, place in item.inputs])
+        return item_key(own.of(item), [plans[name].keys[place] for name, place in item.inputs])
 
     return StagePlan(
         name=stage.name,
@@ -106,6 +112,7 @@ def _keyed(
         item=item,
         own=own,
         keys=PerItem(items, item, key_of),
+        root_seed=root_seed,
         seeds=PerItem(items, item, lambda item: item_seed(root_seed, stage.name, item.id)),
     )
 

@@ -10,6 +10,7 @@ from pipeline.config import RunConfig
 from pipeline.errors import BudgetError, StorageError
 from pipeline.executors import Executor
 from pipeline.files import storage_error
+from pipeline.keys import Seeds
 from pipeline.ledger import (
     CRASHED,
     TIMED_OUT,
@@ -207,6 +208,7 @@ class _StageWork:
     ) -> Task:
         items = tuple(items)
         plan = self.plan
+        places = dict.fromkeys(place for item in items for place in item.inputs)
 
         def of(values: Mapping[str, object]) -> dict[str, object]:
             return {item.id: values[item.id] for item in items}
@@ -217,11 +219,11 @@ class _StageWork:
             spec=plan.spec,
             config=plan.config,
             items=items,
-            keys=of(plan.keys),  # type: ignore[arg-type]
-            own=of(plan.own),  # type: ignore[arg-type]
-            seeds=of(plan.seeds),  # type: ignore[arg-type]
+            keys={item.id: plan.keys.of(item) for item in items},
+            own={item.id: plan.own.of(item) for item in items},
+            seeds=Seeds(plan.root_seed, plan.name),
             attempts=of(attempts),  # type: ignore[arg-type]
-            inputs={place: self._address(place) for item in items for place in item.inputs},
+            inputs={place: self._address(place) for place in places},
             timeout_s=self.config.item_timeout_s * len(items),
             resource=GPU if plan.name in self.config.gpu_stages else "",
             reasons=of(reasons) if reasons else {},  # type: ignore[arg-type]

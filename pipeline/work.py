@@ -14,6 +14,7 @@ from typing import Any
 
 from pipeline.errors import CorruptBlockError, StageContractError
 from pipeline.files import FULL, READ_ONLY
+from pipeline.keys import Seeds
 from pipeline.registry import load
 from pipeline.store import MESSAGE_LIMIT, Marker, Row, Store
 from stages.contract import OK, Item, Outcome
@@ -41,7 +42,7 @@ class Task:
     items: tuple[Item, ...]
     keys: Mapping[str, str]
     own: Mapping[str, str]
-    seeds: Mapping[str, int]
+    seeds: Mapping[str, int] | Seeds
     attempts: Mapping[str, int]
     inputs: Mapping[tuple[str, str], Address]
     timeout_s: float  # of the whole block
@@ -97,8 +98,9 @@ def _run(task: Task) -> Marker:
     store = Store(Path(task.out))
     stage = load(task.spec)()
     inputs = {place: _cached(store, place[0], address) for place, address in task.inputs.items()}
+    seeds = {item.id: task.seeds[item.id] for item in task.items}
     start = time.monotonic()
-    outcomes = stage.run(task.items, inputs, task.config, dict(task.seeds))
+    outcomes = stage.run(task.items, inputs, task.config, seeds)
     seconds = time.monotonic() - start
     check_outcomes(task, outcomes, stage.record)
     return commit(store, task, outcomes, seconds)

@@ -8,6 +8,7 @@ cluster's class, given with `--cluster-option` or in Dask's own configuration fi
 import shutil
 import warnings
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 from pipeline.errors import UserError
@@ -29,8 +30,9 @@ def start_executor(
 
     Raises UserError when the cluster cannot be started, with what to install or to change.
     """
-    import dask
-    import distributed  # noqa: F401 - its defaults must be there before one is changed
+    import dask.config
+
+    import_module("distributed")  # its defaults must be there before one is changed
 
     if workers < 1:
         raise UserError(f"--cluster {kind}: expected --workers of at least 1, got {workers}")
@@ -62,7 +64,7 @@ def _local(workers: int, options: dict[str, Any]) -> Any:
     from distributed import LocalCluster
 
     # Port 0: several runs may share a machine. Memory is watched by the blocks' own limits.
-    values = {"dashboard_address": ":0", "memory_limit": 0} | options
+    values: dict[str, Any] = {"dashboard_address": ":0", "memory_limit": 0} | options
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the cluster's own deprecations are not the user's
         return LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, **values)
@@ -72,7 +74,7 @@ def _ssh(workers: int, hosts: Sequence[str], options: dict[str, Any]) -> Any:
     if not hosts:
         raise UserError("--cluster ssh: give the machines with --host, once for each")
     try:
-        import asyncssh  # noqa: F401  # pyright: ignore[reportMissingImports]
+        import_module("asyncssh")
     except ImportError as error:
         raise UserError(
             "--cluster ssh: needs asyncssh; install the extra `cluster` of this package"
@@ -85,7 +87,7 @@ def _ssh(workers: int, hosts: Sequence[str], options: dict[str, Any]) -> Any:
 
 def _slurm(workers: int, options: dict[str, Any]) -> Any:
     try:
-        from dask_jobqueue import SLURMCluster  # pyright: ignore[reportMissingImports]
+        import dask_jobqueue
     except ImportError as error:
         raise UserError(
             "--cluster slurm: needs dask-jobqueue; install the extra `cluster` of this package"
@@ -94,7 +96,7 @@ def _slurm(workers: int, options: dict[str, Any]) -> Any:
         raise UserError(
             "--cluster slurm: sbatch is not on the PATH; run on a machine that submits to SLURM"
         )
-    values = {"cores": 1, "processes": 1, "memory": SLURM_MEMORY} | options
-    cluster: Any = SLURMCluster(**values)
+    values: dict[str, Any] = {"cores": 1, "processes": 1, "memory": SLURM_MEMORY} | options
+    cluster: Any = dask_jobqueue.SLURMCluster(**values)  # pyright: ignore[reportPrivateImportUsage]
     cluster.scale(jobs=workers)
     return cluster
