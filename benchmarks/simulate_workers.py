@@ -19,7 +19,9 @@ import click
 
 from pipeline.store import Store
 
-BLOCKS_PER_WORKER = 12  # simulated for each worker, so that the start and the end weigh little
+BLOCKS_PER_WORKER = (
+    12  # simulated for each worker, of which the first quarter and the last round do not count
+)
 MAX_BLOCKS = 120_000
 
 
@@ -52,11 +54,10 @@ class _Station:
     def __init__(self, slots: int) -> None:
         self.slots, self.free = slots, slots
         self.queue: deque[tuple[str, int]] = deque()
-        self.busy_s = 0.0
 
 
 def simulate(workers: int, costs: Costs, times: Sequence[float] = (), seed: int = 0) -> Scaling:
-    """One run of `workers` on BLOCKS_PER_WORKER blocks each; `times` (s) are drawn from."""
+    """The middle of a run of BLOCKS_PER_WORKER blocks each; `times` (s) are drawn from."""
     rng = random.Random(seed)
     total = min(MAX_BLOCKS, max(400, BLOCKS_PER_WORKER * workers))
     stations = {
@@ -69,10 +70,11 @@ def simulate(workers: int, costs: Costs, times: Sequence[float] = (), seed: int 
     fixed = {"make": costs.make_s, "schedule": costs.schedule_s, "store": costs.store_s,
              "take": costs.take_s}  # fmt: skip
     events: list[tuple[float, int, str]] = []
-    now, number, started, done = 0.0, 0, 0, 0
+    now, work_s, number, started, done = 0.0, 0.0, 0, 0, 0
+    since = until = (0.0, 0)  # time and blocks done, between start-up and the last blocks
 
     def arrive(step: str) -> None:
-        nonlocal number
+        nonlocal number, work_s
         station = stations[route[step]]
         if not station.free:
             station.queue.append((step, number))
@@ -81,7 +83,7 @@ def simulate(workers: int, costs: Costs, times: Sequence[float] = (), seed: int 
         spent = fixed.get(step)
         if spent is None:
             spent = rng.choice(times) if times else rng.expovariate(1 / costs.task_s)
-        station.busy_s += spent
+        work_s += spent if step == "work" else 0.0
         number += 1
         heapq.heappush(events, (now + spent, number, step))
 
@@ -98,11 +100,20 @@ def simulate(workers: int, costs: Costs, times: Sequence[float] = (), seed: int 
             arrive(after[step])
             continue
         done += 1
+        if done == total // 4:
+            since = (now, done)
         if started < total:
             started += 1
+            until = (now, done)
             arrive("make")
-    busy = {name: s.busy_s / (now * s.slots) for name, s in stations.items()}
-    return Scaling(workers=workers, blocks_s=total / now, efficiency=busy["worker"], busy=busy)
+    rate = (until[1] - since[1]) / (until[0] - since[0])
+    busy = {
+        "conductor": rate * (costs.make_s + costs.take_s),
+        "scheduler": rate * costs.schedule_s,
+        "worker": rate * work_s / total / workers,
+        "store": rate * costs.store_s / costs.store_slots,
+    }
+    return Scaling(workers=workers, blocks_s=rate, efficiency=busy["worker"], busy=busy)
 
 
 def recorded_times(out: Path, stage: str) -> list[float]:

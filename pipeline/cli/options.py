@@ -1,6 +1,7 @@
 """Options that several commands share, and what they give together."""
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,11 @@ def read_plan(
     config = load_config(config_path, registry=registry, overrides=changes)
     name = config_path.stem + ("-smoke" if smoke else "")
     folder = out or Path(config.out or f"data/out/{name}")
+    if re.match(r"[a-z0-9]{2,}:/", str(folder)):
+        raise UserError(
+            f"output {folder}: object stores are not written to yet; give a folder that all workers "
+            "see, and copy the finished dataset (commit.json last)"
+        )
     return config, wanted, make_plan(config, wanted, registry), folder, registry
 
 
