@@ -76,8 +76,8 @@ def read_plan(
     folder = out or Path(config.out or f"data/out/{name}")
     if re.match(r"[a-z0-9]{2,}:/", str(folder)):
         raise UserError(
-            f"output {folder}: object stores are not written to yet; give a folder that all workers "
-            "see, and copy the finished dataset (commit.json last)"
+            f"output {folder}: object stores are not written to yet; give a folder that all "
+            "workers see, and copy the finished dataset, dataset.commit.json last"
         )
     return config, wanted, make_plan(config, wanted, registry), folder, registry
 
