@@ -34,6 +34,7 @@ class RunConfig:
     item_timeout_s: float = 900.0  # wall-clock limit of one item, s
     worker_max_blocks: int = 64  # a worker is renewed after so many blocks
     worker_max_rss_mb: int = 6144  # or above so much resident memory, MiB
+    gpu_stages: tuple[str, ...] = ()  # on Dask, these run on workers that offer a GPU
     sections: Mapping[str, Any] = field(default_factory=dict[str, Any])  # room -> its config
 
     def __post_init__(self) -> None:
@@ -80,6 +81,11 @@ def build_config(
     for key in data:
         if key not in choices:
             problems.append(f"{key}: unknown key; {nearest(str(key), choices)}")
+    for name in data.get("gpu_stages") or ():
+        if name not in registry.stages:
+            problems.append(
+                f"gpu_stages: unknown {name!r}; {nearest(str(name), [*registry.stages])}"
+            )
     sections: dict[str, Any] = {}
     for name, spec in registry.configs.items():
         cls = load(spec)

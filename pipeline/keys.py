@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import Enum
 from pathlib import PurePath
 from typing import Any
@@ -82,17 +82,46 @@ def own_key(
     *, stage: str, version: int, schema: str, config: str, root_seed: int, item: Item
 ) -> str:
     """Key of an item apart from its inputs: stage, code version, config, seed, id and params."""
-    return digest([stage, version, schema, config, root_seed, item.id, plain(item.params)])
+    return OwnKeys(stage, version, schema, config, root_seed)(item)
+
+
+class OwnKeys:
+    """`own_key` of many items of one stage: what they share is hashed once.
+
+    The bytes that are hashed are the canonical JSON of [stage, version, schema, config, root
+    seed, id, params].
+    """
+
+    def __init__(self, stage: str, version: int, schema: str, config: str, root_seed: int) -> None:
+        head = canonical_json([stage, version, schema, config, root_seed])
+        self._head = hashlib.sha256(head[:-1].encode())
+
+    def __call__(self, item: Item) -> str:
+        found = self._head.copy()
+        found.update(f",{json.dumps(item.id)},{canonical_json(item.params)}]".encode())
+        return found.hexdigest()
 
 
 def item_key(own: str, input_keys: Sequence[str]) -> str:
     """Content key: its own part and the keys of its inputs, in the item's order."""
-    return digest([own, list(input_keys)])
+    keys = ",".join(f'"{key}"' for key in input_keys)  # hexadecimal needs no escapes
+    return hashlib.sha256(f'["{own}",[{keys}]]'.encode()).hexdigest()
 
 
 def _words(text: str) -> list[int]:
     raw = hashlib.sha256(text.encode()).digest()
     return [int.from_bytes(raw[i : i + 4], "little") for i in range(0, len(raw), 4)]
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """`item_seed` of one stage by item id: a worker computes them, so that nobody else has to."""
+
+    root_seed: int
+    stage: str
+
+    def __getitem__(self, item_id: str) -> int:
+        return item_seed(self.root_seed, self.stage, item_id)
 
 
 def item_seed(root_seed: int, stage: str, item_id: str) -> int:

@@ -1,7 +1,7 @@
 """What is done, what failed and why: one scan of the markers, looked up by content key."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +9,7 @@ from pathlib import Path
 from pipeline.errors import CorruptBlockError
 from pipeline.plan import StagePlan
 from pipeline.store import Marker, Row, Store
-from stages.contract import OK
+from stages.contract import OK, Item
 
 UPSTREAM_FAILED = "upstream_failed"
 CRASHED, TIMED_OUT = "crashed", "timed_out"
@@ -29,16 +29,20 @@ class Ledger:
     """Outcomes by (stage, content key), and by (stage, item id) to explain what changed."""
 
     entries: dict[tuple[str, str], Entry] = field(default_factory=dict[tuple[str, str], Entry])
-    own_keys: dict[tuple[str, str], set[str]] = field(
-        default_factory=dict[tuple[str, str], set[str]]
+    own_keys: dict[tuple[str, str], tuple[str, ...]] = field(
+        default_factory=dict[tuple[str, str], tuple[str, ...]]
     )
+    stages: set[str] = field(default_factory=set[str])  # those that have any outcome
     corrupt: list[tuple[str, str, CorruptBlockError]] = field(
         default_factory=list[tuple[str, str, CorruptBlockError]]
     )
 
     def add(self, marker: Marker) -> None:
+        self.stages.add(marker.stage)
         for row in marker.rows:
-            self.own_keys.setdefault((marker.stage, row.id), set()).add(row.own)
+            known = self.own_keys.get((marker.stage, row.id), ())
+            if row.own not in known:
+                self.own_keys[marker.stage, row.id] = (*known, row.own)
             place = (marker.stage, row.key)
             old = self.entries.get(place)
             # A success is never replaced; between failures the later attempt speaks.
@@ -83,41 +87,86 @@ class State:
     entry: Entry | None = None
 
 
-def states(
-    plan: StagePlan, ledger: Ledger, codes: dict[tuple[str, str], str | None], *, retry: bool
-) -> dict[str, State]:
-    """State of every item of a stage. `codes` holds the codes of earlier stages' items.
+class States(Mapping[str, State]):
+    """State of every item of a stage by item id, looked up when asked for.
 
-    `upstream_failed` is derived, never stored: when the input is repaired, the item is done.
-    It is an outcome of its item, but not a failure of this stage, so it does not count against
-    `max_failure_fraction`.
+    `upstream` holds the states of the stages that this one reads. `upstream_failed` is derived,
+    never stored: when the input is repaired, the item is done. It is an outcome of its item, but
+    not a failure of this stage, so it does not count against `max_failure_fraction`.
     """
-    out: dict[str, State] = {}
-    for item in plan.items:
-        key = plan.keys[item.id]
-        entry = ledger.find(plan.name, key)
-        failed = [i for i in item.inputs if codes.get(i) not in (None, OK)]
-        if failed:
-            stage, input_id = failed[0]
-            message = f"{stage} {input_id}: {codes[failed[0]]}"
-            state = State(code=UPSTREAM_FAILED, message=message)
-        elif entry is not None and retry and entry.row.code in RETRYABLE:
-            state = State(code=None, reason="retry", entry=entry)
-        elif entry is not None:
-            state = State(code=entry.row.code, message=entry.row.message, entry=entry)
-        else:
-            known = ledger.own_keys.get((plan.name, item.id))
-            if known is None:
-                reason = "new"
-            elif plan.own[item.id] in known:
-                reason = "input changed"
+
+    def __init__(
+        self,
+        plan: StagePlan,
+        ledger: Ledger,
+        upstream: "Mapping[str, States]",
+        *,
+        retry: bool = False,
+        tally: "Counter[tuple[str | None, str]] | None" = None,
+    ) -> None:
+        self._plan, self._ledger, self._upstream = plan, ledger, upstream
+        self._retry, self._tally = retry, tally
+
+    def __len__(self) -> int:
+        return len(self._plan.items)
+
+    def __iter__(self) -> Iterator[str]:
+        return (item.id for item in self._plan.items)
+
+    def __getitem__(self, item_id: str) -> State:
+        return self.of(self._plan.item(item_id))
+
+    def of(self, item: Item) -> State:
+        plan, ledger = self._plan, self._ledger
+        for stage, input_id in item.inputs:
+            above = self._upstream[stage]
+            if above.all_well:
+                continue
+            code = above[input_id].code
+            if code not in (None, OK):
+                return State(code=UPSTREAM_FAILED, message=f"{stage} {input_id}: {code}")
+        if plan.name not in ledger.stages:
+            return State(code=None, reason="new")
+        entry = ledger.find(plan.name, plan.keys.of(item))
+        if entry is not None and self._retry and entry.row.code in RETRYABLE:
+            return State(code=None, reason="retry", entry=entry)
+        if entry is not None:
+            return State(code=entry.row.code, message=entry.row.message, entry=entry)
+        known = ledger.own_keys.get((plan.name, item.id))
+        if known is None:
+            return State(code=None, reason="new")
+        changed = "input changed" if plan.own.of(item) in known else "config changed"
+        return State(code=None, reason=changed)
+
+    @property
+    def all_well(self) -> bool:
+        """Nothing failed, so that what reads these items need not look at each."""
+        return all(code in (None, OK) for code, _ in self.tally)
+
+    @property
+    def untouched(self) -> bool:
+        """Everything is still to do, for one reason: nobody has begun."""
+        return self._plan.name not in self._ledger.stages and all(
+            self._upstream[stage].all_well for stage in self._plan.needs
+        )
+
+    @property
+    def tally(self) -> "Counter[tuple[str | None, str]]":
+        """Items by (code, reason), as of the first time it was asked for."""
+        if self._tally is None:
+            if self.untouched:
+                count = len(self)
+                self._tally = Counter[tuple[str | None, str]]()
+                if count:
+                    self._tally[None, "new"] = count
             else:
-                reason = "config changed"
-            state = State(code=None, reason=reason)
-        out[item.id] = state
-    return out
+                found = (self.of(item) for item in self._plan.items)
+                self._tally = Counter((s.code, s.reason) for s in found)
+        return self._tally
 
-
-def count_codes(found: dict[str, State]) -> Counter[str]:
-    """Outcomes by code; items still to do are counted under "todo"."""
-    return Counter(state.code or "todo" for state in found.values())
+    def todo(self) -> Iterator[Item]:
+        """Items without an outcome, in order, each looked at when it is its turn."""
+        if self.untouched:
+            yield from self._plan.items
+        else:
+            yield from (item for item in self._plan.items if self.of(item).code is None)

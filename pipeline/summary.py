@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pipeline.ledger import State
+from pipeline.ledger import States
 from pipeline.runner import StageSummary
 from stages.contract import OK
 
@@ -22,12 +22,16 @@ def table(summaries: Sequence[StageSummary]) -> str:
     return "\n".join(lines)
 
 
-def explain(states: Mapping[str, Mapping[str, State]]) -> str:
+def explain(states: Mapping[str, States]) -> str:
     """Per stage: what is done, and what would be done and why."""
     lines: list[str] = []
     for name, found in states.items():
-        done = Counter(s.code for s in found.values() if s.code is not None)
-        todo = Counter(s.reason for s in found.values() if s.code is None)
+        done, todo = Counter[str](), Counter[str]()
+        for (code, reason), n in found.tally.items():
+            if code is None:
+                todo[reason] += n
+            else:
+                done[code] += n
         parts = [f"{n} {code}" for code, n in sorted(done.items())]
         parts += [f"{n} to do ({reason})" for reason, n in sorted(todo.items())]
         lines.append(f"{name:<8}{len(found):>7} items: {', '.join(parts) or 'none'}")

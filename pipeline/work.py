@@ -4,16 +4,18 @@ This runs in the worker: records never travel through the scheduler, only their 
 """
 
 import errno
+import threading
 import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pipeline.errors import CorruptBlockError, StageContractError
 from pipeline.files import FULL, READ_ONLY
+from pipeline.keys import Seeds
 from pipeline.registry import load
 from pipeline.store import MESSAGE_LIMIT, Marker, Row, Store
 from stages.contract import OK, Item, Outcome
@@ -41,10 +43,13 @@ class Task:
     items: tuple[Item, ...]
     keys: Mapping[str, str]
     own: Mapping[str, str]
-    seeds: Mapping[str, int]
+    seeds: Mapping[str, int] | Seeds
     attempts: Mapping[str, int]
     inputs: Mapping[tuple[str, str], Address]
     timeout_s: float  # of the whole block
+    resource: str = ""  # what the worker must offer, e.g. "GPU"
+    reasons: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Why an item is repeated, by id: what its earlier tries in this run ended with."""
 
     @property
     def place(self) -> str:
@@ -99,8 +104,9 @@ def _run(task: Task) -> Marker:
     store = Store(Path(task.out))
     stage = load(task.spec)()
     inputs = {place: _cached(store, place[0], address) for place, address in task.inputs.items()}
+    seeds = {item.id: task.seeds[item.id] for item in task.items}
     start = time.monotonic()
-    outcomes = stage.run(task.items, inputs, task.config, dict(task.seeds))
+    outcomes = stage.run(task.items, inputs, task.config, seeds)
     seconds = time.monotonic() - start
     check_outcomes(task, outcomes, stage.record)
     return commit(store, task, outcomes, seconds)
@@ -121,12 +127,20 @@ def commit(store: Store, task: Task, outcomes: Sequence[Outcome], seconds: float
                 own=task.own[outcome.id],
                 code=outcome.code,
                 # a file name may hold bytes that are no UTF-8; a marker may not
-                message=outcome.message[:MESSAGE_LIMIT].encode(errors="replace").decode(),
+                message=_message(outcome, task.reasons.get(outcome.id, ""))[:MESSAGE_LIMIT]
+                .encode(errors="replace")
+                .decode(),
                 index=index,
                 attempt=task.attempts.get(outcome.id, 0),
             )
         )
     return store.commit(stage=task.stage, rows=rows, records=records, seconds=seconds)
+
+
+def _message(outcome: Outcome, before: str) -> str:
+    if not before or before == outcome.message:
+        return outcome.message
+    return f"{outcome.message} (before: {before})" if outcome.message else f"before: {before}"
 
 
 def check_outcomes(task: Task, outcomes: Sequence[Outcome], record: type) -> None:
@@ -151,8 +165,13 @@ class _Cache:
     def __init__(self) -> None:
         self.blocks: OrderedDict[tuple[str, str, str], dict[int, Any]] = OrderedDict()
         self.sizes: dict[tuple[str, str, str], int] = {}
+        self.lock = threading.Lock()  # a Dask worker may have several threads
 
     def get(self, store: Store, stage: str, address: Address) -> dict[int, Any]:
+        with self.lock:
+            return self._get(store, stage, address)
+
+    def _get(self, store: Store, stage: str, address: Address) -> dict[int, Any]:
         place = (str(store.out), stage, address.block)
         if place in self.blocks:
             self.blocks.move_to_end(place)

@@ -8,9 +8,10 @@ Each room has `config.py` (a frozen dataclass `<Room>Config`, cheap to import) a
 backend modules, so planning stays light.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from functools import lru_cache
+from typing import Any, ClassVar, Protocol, overload
 
 OK = "ok"
 
@@ -39,6 +40,59 @@ class Item:
     tags: Mapping[str, str] = field(default_factory=dict)  # not part of the key, e.g. the split
 
 
+class ItemTable(Sequence[Item]):
+    """`count` items that are made when asked for: a million scenes of 256 views take no memory.
+
+    `make(i)` gives item i. `position(id)` is its inverse: the index of the only item that may have
+    this id, or None; what is at that index is compared, so a guess is enough. Items come in groups
+    of `per_group` neighbours; every group of a table has as many, except the last.
+    """
+
+    RECENT = 4096  # items kept, since the views of a scene ask for it again and again
+
+    def __init__(
+        self,
+        count: int,
+        make: Callable[[int], Item],
+        position: Callable[[str], int | None],
+        *,
+        per_group: int = 1,
+    ) -> None:
+        self.per_group = per_group
+        self._count, self.position = count, position
+        self._make = lru_cache(maxsize=self.RECENT)(make)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Item: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Item]: ...
+    def __getitem__(self, index: int | slice) -> Item | list[Item]:
+        if isinstance(index, slice):
+            return [self._make(i) for i in range(*index.indices(self._count))]
+        if not -self._count <= index < self._count:
+            raise IndexError(f"item {index} of {self._count}")
+        return self._make(index % self._count)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal to any sequence of equal items."""
+        if not isinstance(other, Sequence) or len(other) != len(self):
+            return NotImplemented
+        return all(a == b for a, b in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def find(self, item_id: str) -> Item | None:
+        """The item of this id, or None."""
+        index = self.position(item_id)
+        if index is None or not 0 <= index < self._count:
+            return None
+        item = self._make(index)
+        return item if item.id == item_id else None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
     """What became of one item: a record when `code` is "ok", else a coded failure."""
@@ -60,7 +114,8 @@ class Stage(Protocol):
     def plan(self, config: Any, upstream: Mapping[str, Sequence[Item]]) -> Sequence[Item]:
         """Items asked for by this stage's config, in a fixed order.
 
-        `upstream` holds the planned items of every stage in `needs`.
+        `upstream` holds the planned items of every stage in `needs`. A stage whose items number
+        in millions returns an `ItemTable`.
         """
         ...
 

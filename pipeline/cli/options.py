@@ -1,6 +1,7 @@
 """Options that several commands share, and what they give together."""
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import click
 
 from pipeline.config import RunConfig, load_config, read_yaml
+from pipeline.errors import UserError
 from pipeline.graph import Targets, parse_targets
 from pipeline.plan import StagePlan, make_plan
 from pipeline.registry import Registry
@@ -72,7 +74,26 @@ def read_plan(
     config = load_config(config_path, registry=registry, overrides=changes)
     name = config_path.stem + ("-smoke" if smoke else "")
     folder = out or Path(config.out or f"data/out/{name}")
+    if re.match(r"[a-z0-9]{2,}:/", str(folder)):
+        raise UserError(
+            f"output {folder}: object stores are not written to yet; give a folder that all "
+            "workers see, and copy the finished dataset, dataset.commit.json last"
+        )
     return config, wanted, make_plan(config, wanted, registry), folder, registry
+
+
+def pairs(option: str, texts: Sequence[str]) -> dict[str, Any]:
+    """KEY=VALUE texts of an option, the values read as YAML but times, which stay text."""
+    import yaml
+
+    out: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise UserError(f"{option} {text}: expected KEY=VALUE")
+        # YAML 1.1 reads 02:00:00 as a number of seconds
+        out[key] = value if ":" in value and " " not in value else yaml.safe_load(value)
+    return out
 
 
 def cpu_count() -> int:

@@ -1,13 +1,15 @@
 """`pipeline run`: do what is not done yet."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
-from pipeline.cli.options import cpu_count, planning, read_plan
+from pipeline.cli.options import cpu_count, pairs, planning, read_plan
 from pipeline.config import RunConfig
 from pipeline.errors import BudgetError, UserError
+from pipeline.estimate import estimate, estimate_table
 from pipeline.executors import Executor
 from pipeline.files import lock, storage_error
 from pipeline.graph import Targets
@@ -24,9 +26,26 @@ from pipeline.summary import explain, next_steps, table
 @click.option("--workers", type=int, help="Processes; 0 runs in this one. [default: cores]")
 @click.option("--block-size", type=int, help="Items per block at most; changes no result.")
 @click.option("--scheduler", metavar="tcp://...", help="An existing Dask scheduler.")
+@click.option(
+    "--cluster",
+    type=click.Choice(["local", "ssh", "slurm"]),
+    help="Start a Dask cluster for this run; --workers are processes, per host, or jobs.",
+)
+@click.option("--host", "hosts", multiple=True, help="A machine of --cluster ssh; repeat.")
+@click.option(
+    "--cluster-option",
+    "cluster_options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Of the cluster's class, e.g. queue=gpu, walltime=02:00:00.",
+)
 @click.option("--max-failure-fraction", type=float, help="Stop above this; exit code 3.")
 @click.option("--retry-failed", is_flag=True, help="Repeat what crashed or timed out.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done and why; write nothing.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Say what would be done, why, how long and how large; OUT stays as it is.",
+)
 def run(
     targets: str,
     config_path: Path,
@@ -36,6 +55,9 @@ def run(
     workers: int | None,
     block_size: int | None,
     scheduler: str | None,
+    cluster: str | None,
+    hosts: tuple[str, ...],
+    cluster_options: tuple[str, ...],
     max_failure_fraction: float | None,
     retry_failed: bool,
     dry_run: bool,
@@ -54,13 +76,25 @@ def run(
         )
     except ValueError as error:
         raise UserError(str(error)) from error
+    if scheduler and cluster:
+        raise UserError("--scheduler and --cluster: give one of them, not both")
+    if (hosts or cluster_options) and not cluster:
+        raise UserError("--host and --cluster-option: belong to --cluster; give that too")
+    options = pairs("--cluster-option", cluster_options)
     store = Store(folder)
     if dry_run:
         store.check_version()
         _, states = survey(store, plans, retry=retry_failed, deep=False)
         click.echo(explain(states))
+        at_once = cpu_count() if config.workers is None else config.workers
+        estimates = estimate(config, plans, states, store, say=click.echo)
+        click.echo(estimate_table(estimates, at_once))
         return
-    carry_out(config, wanted, plans, store, registry, scheduler=scheduler, retry=retry_failed)
+
+    def start() -> Executor:
+        return _executor(config, scheduler, cluster, hosts, options)
+
+    carry_out(config, wanted, plans, store, registry, start=start, retry=retry_failed)
 
 
 def carry_out(
@@ -70,15 +104,18 @@ def carry_out(
     store: Store,
     registry: Registry,
     *,
-    scheduler: str | None = None,
+    start: Callable[[], Executor] | None = None,
     retry: bool = False,
 ) -> None:
-    """Run the plan into the store, publish what the targets publish, and say what was done."""
+    """Run the plan into the store, publish what the targets publish, and say what was done.
+
+    `start` makes the executor; local processes without it.
+    """
     folder = store.out
     store.open()
     with lock(folder):
         save_config(folder, config)
-        executor = _executor(config, scheduler)
+        executor = start() if start else _executor(config)
         try:
             result = run_stages(config, plans, store, executor, retry=retry, say=click.echo)
         except BudgetError as error:
@@ -100,12 +137,25 @@ def carry_out(
     click.echo(next_steps(folder, dataset=(folder / "dataset.json").exists()))
 
 
-def _executor(config: RunConfig, scheduler: str | None) -> Executor:
-    if scheduler:
+def _executor(
+    config: RunConfig,
+    scheduler: str | None = None,
+    cluster: str | None = None,
+    hosts: Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
+) -> Executor:
+    workers = cpu_count() if config.workers is None else config.workers
+    if scheduler or cluster:
+        from pipeline.executors.clusters import start_executor
         from pipeline.executors.dask import DaskExecutor
 
-        return DaskExecutor(scheduler)
-    workers = cpu_count() if config.workers is None else config.workers
+        executor = (
+            start_executor(cluster, workers=workers, hosts=hosts, options=options or {})
+            if cluster
+            else DaskExecutor(str(scheduler))
+        )
+        click.echo(f"Dask: {executor.slots} at once, dashboard {executor.dashboard}")
+        return executor
     if workers == 0:
         from pipeline.executors.inline import InlineExecutor
 

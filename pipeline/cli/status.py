@@ -14,7 +14,7 @@ from stages.contract import OK
 
 @click.command()
 @click.argument("out", type=click.Path(path_type=Path))
-@click.option("--failures", is_flag=True, help="List every failure with its reason.")
+@click.option("--failures", is_flag=True, help="List failures and repeats with their reasons.")
 def status(out: Path, failures: bool) -> None:
     """Count the outcomes in OUT by stage and code."""
     if not (out / "version").exists():
@@ -29,7 +29,7 @@ def status(out: Path, failures: bool) -> None:
         click.echo(f"{name:<8}{len(rows):>7} outcomes: {text}")
         if failures:
             for row in sorted(rows, key=lambda row: row.id):
-                if row.code != OK:
+                if row.code != OK or row.message:  # a message of a success says why it was repeated
                     click.echo(f"  {row.id}: {row.code}: {row.message}")
     for stage, block, error in ledger.corrupt:
         click.echo(f"corrupt: {stage} {block}: {error}")

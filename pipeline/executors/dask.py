@@ -1,84 +1,157 @@
-"""Blocks on an existing Dask cluster (`--scheduler tcp://...`).
+"""Blocks on a Dask cluster: an existing one (`--scheduler tcp://...`) or our own (`--cluster`).
 
 The workers read and write OUT themselves, so it must be on a file system they all see, under the
-same path, with this package installed. Threads per worker belong to whoever started the cluster;
-Dask's own nannies set OMP_NUM_THREADS=1.
+same path, with this package installed; only addresses, configs and markers pass the scheduler.
+Threads per worker belong to whoever started the cluster; Dask's own nannies set
+OMP_NUM_THREADS=1.
 """
 
+import heapq
+import math
+import queue
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from itertools import count
 from typing import Any
 
 from pipeline.errors import UserError
 from pipeline.work import Failure, Result, Task, work
 
+SLOTS_S = 5.0  # how long a count of workers holds, s; asking costs the scheduler a message
+
 
 class DaskExecutor:
-    def __init__(self, scheduler: str, *, timeout_s: float = 10.0) -> None:
+    """`cluster`, when given, is closed with the executor."""
+
+    def __init__(self, scheduler: str, *, timeout_s: float = 10.0, cluster: Any = None) -> None:
         from distributed import Client
 
+        self._cluster = cluster
+        self._slots: dict[str, tuple[int, float]] = {}  # resource or "" -> count, time of it
         try:
             self._client: Any = Client(scheduler, timeout=timeout_s, set_as_default=False)
         except (OSError, ValueError) as error:
+            self._close_cluster()
             raise UserError(
                 f"--scheduler {scheduler}: no Dask scheduler answers there ({error}). Start one "
                 "with `dask scheduler`, or leave the option out to use local processes"
             ) from error
-        if not self._client.scheduler_info()["workers"]:
+        if not self._client.nthreads():
             try:
                 self._client.wait_for_workers(1, timeout=timeout_s)
             except TimeoutError as error:
-                self._client.close()
+                self.close()
                 raise UserError(
                     f"--scheduler {scheduler}: the scheduler has no workers. Start some with "
                     f"`dask worker {scheduler} --nthreads 1`"
                 ) from error
 
     @property
+    def dashboard(self) -> str:
+        """Address of the scheduler's page, as seen from here."""
+        return str(self._client.dashboard_link)
+
+    @property
     def slots(self) -> int:
-        return max(1, sum(self._client.nthreads().values()))
+        return max(1, self._count(""))
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Result]]:
+    def _count(self, resource: str) -> int:
+        """Blocks that may run at once: threads, or the workers' offers of `resource`."""
+        found, since = self._slots.get(resource, (0, -math.inf))
+        if time.monotonic() - since > SLOTS_S:
+            if resource:
+                workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+                found = sum(int(w.get("resources", {}).get(resource, 0)) for w in workers)
+            else:
+                found = sum(self._client.nthreads().values())
+            self._slots[resource] = (found, time.monotonic())
+        return found
+
+    def _slots_of(self, task: Task) -> int:
+        if not task.resource:
+            return self.slots
+        found = self._count(task.resource)
+        if not found:
+            raise UserError(
+                f"stage {task.stage} asks for a {task.resource} (gpu_stages), and no worker offers "
+                f"one. Start workers with `dask worker ... --resources {task.resource}=1`, or take "
+                "the stage out of gpu_stages"
+            )
+        return found
+
+    def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Result]]:
         """Blocks in flight are bounded, so that a block's clock starts about when it does."""
-        waiting = list(reversed(tasks))
-        flying: dict[Any, tuple[Task, float]] = {}
-        while waiting or flying:
-            while waiting and len(flying) < self.slots:
-                task = waiting.pop()
-                future = self._client.submit(work, task, pure=False, retries=0)
-                flying[future] = (task, time.monotonic() + task.timeout_s)
-            yield from self._collect(flying)
-
-    def _collect(self, flying: dict[Any, tuple[Task, float]]) -> list[tuple[Task, Result]]:
-        from distributed import wait
-
-        left = min(deadline for _, deadline in flying.values()) - time.monotonic()
-        try:
-            with self._client.as_current():
-                wait(list(flying), timeout=max(0.05, left), return_when="FIRST_COMPLETED")
-        except TimeoutError:
-            return self._stop_late(flying)
-        done = [future for future in flying if future.done()]
-        return [(flying.pop(future)[0], _result(future)) for future in done]
-
-    def _stop_late(self, flying: dict[Any, tuple[Task, float]]) -> list[tuple[Task, Result]]:
-        now = time.monotonic()
-        late = [future for future, (_, deadline) in flying.items() if now >= deadline]
-        processing = self._client.processing()
-        keys = {future.key for future in late}
-        stuck = [address for address, found in processing.items() if keys & set(found)]
-        self._client.cancel(late, force=True)
-        if stuck:  # Dask cannot interrupt a running task; its nanny can restart the worker
-            self._client.restart_workers(stuck, timeout=60, raise_for_error=False)
-        out: list[tuple[Task, Result]] = []
-        for future in late:
-            task, _ = flying.pop(future)
-            message = f"no result within {task.timeout_s:g} s"
-            out.append((task, Result(failure=Failure(kind="timed_out", message=message))))
-        return out
+        flight = _Flight(self._client)
+        source = iter(tasks)
+        waiting = next(source, None)
+        while waiting is not None or flight.tasks:
+            while waiting is not None and len(flight.tasks) < self._slots_of(waiting):
+                flight.start(waiting)
+                waiting = next(source, None)
+            yield from flight.collect()
 
     def close(self) -> None:
         self._client.close()
+        self._close_cluster()
+
+    def _close_cluster(self) -> None:
+        if self._cluster is not None:
+            self._cluster.close()
+
+
+class _Flight:
+    """Submitted blocks. Each step costs the same however many there are."""
+
+    def __init__(self, client: Any) -> None:
+        self.tasks: dict[Any, Task] = {}
+        self._client = client
+        self._done: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._deadlines: list[tuple[float, int, Any]] = []
+        self._number = count()  # so that equal deadlines do not compare futures
+
+    def start(self, task: Task) -> None:
+        needs = {"resources": {task.resource: 1}} if task.resource else {}
+        future = self._client.submit(work, task, pure=False, retries=0, **needs)
+        self.tasks[future] = task
+        deadline = time.monotonic() + task.timeout_s
+        heapq.heappush(self._deadlines, (deadline, next(self._number), future))
+        future.add_done_callback(self._done.put)
+
+    def collect(self) -> list[tuple[Task, Result]]:
+        """Results that are there, after waiting for one or for the next deadline."""
+        while self._deadlines and self._deadlines[0][2] not in self.tasks:
+            heapq.heappop(self._deadlines)
+        left = self._deadlines[0][0] - time.monotonic()
+        try:
+            found = [self._done.get(timeout=max(0.05, left))]
+        except queue.Empty:
+            return self._stop_late()
+        while not self._done.empty():
+            found.append(self._done.get())
+        # a late block that was given up may still report
+        return [(self.tasks.pop(f), _result(f)) for f in found if f in self.tasks]
+
+    def _stop_late(self) -> list[tuple[Task, Result]]:
+        now = time.monotonic()
+        late: list[Any] = []
+        while self._deadlines and self._deadlines[0][0] <= now:
+            future = heapq.heappop(self._deadlines)[2]
+            if future in self.tasks:
+                late.append(future)
+        if not late:
+            return []
+        keys = {future.key for future in late}
+        processing = self._client.processing()
+        stuck = [address for address, found in processing.items() if keys & set(found)]
+        out: list[tuple[Task, Result]] = []
+        for future in late:
+            task = self.tasks.pop(future)
+            message = f"no result within {task.timeout_s:g} s"
+            out.append((task, Result(failure=Failure(kind="timed_out", message=message))))
+        self._client.cancel(late, force=True)
+        if stuck:  # Dask cannot interrupt a running task; its nanny can restart the worker
+            self._client.restart_workers(stuck, timeout=60, raise_for_error=False)
+        return out
 
 
 def _result(future: Any) -> Result:

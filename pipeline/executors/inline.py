@@ -1,6 +1,6 @@
 """Blocks in this process, one after another: for debuggers. No time limit, no crash shield."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from pipeline.work import Result, Task, work
 
@@ -8,7 +8,7 @@ from pipeline.work import Result, Task, work
 class InlineExecutor:
     slots = 1
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Result]]:
+    def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Result]]:
         for task in tasks:
             yield task, work(task)
 

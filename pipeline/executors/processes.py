@@ -8,8 +8,7 @@ import os
 import signal
 import threading
 import time
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing import connection, get_context, parent_process
 from typing import Any
@@ -75,10 +74,9 @@ class ProcessExecutor:
     def slots(self) -> int:
         return self.count
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Result]]:
-        waiting = deque(tasks)
-        while waiting or any(w.task for w in self._workers):
-            self._fill(waiting)
+    def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Result]]:
+        source, returned = iter(tasks), list[Task]()
+        while self._fill(source, returned):
             for worker in self._ready():
                 task, result = self._collect(worker)
                 if task is not None and result is not None:
@@ -89,15 +87,18 @@ class ProcessExecutor:
             worker.stop(kill=worker.task is not None)
         self._workers.clear()
 
-    def _fill(self, waiting: "deque[Task]") -> None:
-        while waiting:
+    def _fill(self, source: Iterator[Task], returned: list[Task]) -> bool:
+        """Give every free worker a task; False when nothing is left to wait for."""
+        while True:
             idle = next((w for w in self._workers if w.task is None), None)
+            if idle is None and len(self._workers) >= self.count:
+                return True
+            task = returned.pop() if returned else next(source, None)
+            if task is None:
+                return any(w.task for w in self._workers)
             if idle is None:
-                if len(self._workers) >= self.count:
-                    return
                 idle = self._start()
                 self._workers.append(idle)
-            task = waiting.popleft()
             idle.deadline = time.monotonic() + task.timeout_s
             try:
                 idle.pipe.send(task)
@@ -105,7 +106,7 @@ class ProcessExecutor:
             except OSError:  # it died between two tasks, through no fault of this one
                 idle.stop(kill=True)
                 self._workers.remove(idle)
-                waiting.appendleft(task)
+                returned.append(task)
 
     def _ready(self) -> list[_Worker]:
         busy = [w for w in self._workers if w.task is not None]

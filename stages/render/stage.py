@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from schemas.camera import Camera
 from schemas.records import Cloud, ObjectAsset, Scene
-from stages.contract import Item, Outcome
+from stages.contract import Item, ItemTable, Outcome
 from stages.crop import crop_pixels
 from stages.render.backends import BACKENDS
 from stages.render.backends.protocol import RenderBackend
@@ -38,13 +38,17 @@ class RenderStage:
     needs: ClassVar[tuple[str, ...]] = ("assets", "scene")
     record: ClassVar[type] = Cloud
 
-    def plan(self, config: RenderConfig, upstream: Mapping[str, Sequence[Item]]) -> list[Item]:
+    def plan(self, config: RenderConfig, upstream: Mapping[str, Sequence[Item]]) -> Sequence[Item]:
         """Raises CameraFileError when a file of poses cannot be read or has too few rows."""
         poses = file_poses(config.camera, config.views)
         check_colour(config, upstream)
         mount = wrist_mount(config.camera)
-        return [
-            Item(
+        scenes, views = upstream["scene"], config.views
+        index_of = {} if isinstance(scenes, ItemTable) else {s.id: i for i, s in enumerate(scenes)}
+
+        def make(index: int) -> Item:
+            scene, view = scenes[index // views], index % views
+            return Item(
                 id=f"{scene.id}/v{view:02d}",
                 # The row itself, so that another pose is another key and another file is not.
                 params={"view": view, **mount}
@@ -53,9 +57,19 @@ class RenderStage:
                 inputs=(("scene", scene.id), *dict.fromkeys(scene.inputs)),
                 group=scene.id,
             )
-            for scene in upstream["scene"]
-            for view in range(config.views)
-        ]
+
+        def position(item_id: str) -> int | None:
+            scene_id, _, view = item_id.rpartition("/v")
+            found = (
+                scenes.position(scene_id)
+                if isinstance(scenes, ItemTable)
+                else index_of.get(scene_id)
+            )
+            if found is None or not view.isdecimal() or int(view) >= views:
+                return None
+            return found * views + int(view)
+
+        return ItemTable(len(scenes) * views, make, position, per_group=views)
 
     def run(
         self,

@@ -6,6 +6,7 @@ scenes matters, and a new object changes only the scenes in which it wins.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from stages.scene.config import SceneConfig
@@ -31,10 +32,17 @@ def choose_objects(
         span = config.clutter_max - config.clutter_min + 1
         wanted = config.clutter_min + score(seed, scene_id, "count") % span
     least = config.clutter_min if kind == "clutter" else 1
-    sizes = {split: list(splits.values()).count(split) for split in set(splits.values())}
+    sizes = Counter(splits.values())
     able = [oid for oid, split in splits.items() if sizes[split] >= least]
     if not able:
         return None
-    ranked = sorted(able, key=lambda oid: (score(seed, scene_id, oid), oid), reverse=True)
+    head = hashlib.sha256(f"{seed}\0{scene_id}\0".encode())  # the same for every object
+
+    def rank(oid: str) -> tuple[bytes, str]:
+        found = head.copy()
+        found.update(oid.encode())
+        return found.digest()[:8], oid  # as bytes, big-endian, in the order of `score`
+
+    ranked = sorted(able, key=rank, reverse=True)
     split = splits[ranked[0]]
     return split, [oid for oid in ranked if splits[oid] == split][:wanted]

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from schemas.records import ObjectAsset, Scene
-from stages.contract import Item, Outcome
+from stages.contract import Item, ItemTable, Outcome
 from stages.scene.compose import choose_objects
 from stages.scene.config import KINDS, SceneConfig
 from stages.scene.errors import PlacementError, SceneConfigError
@@ -23,35 +23,34 @@ class SceneStage:
     needs: ClassVar[tuple[str, ...]] = ("assets",)
     record: ClassVar[type] = Scene
 
-    def plan(self, config: SceneConfig, upstream: Mapping[str, Sequence[Item]]) -> list[Item]:
+    def plan(self, config: SceneConfig, upstream: Mapping[str, Sequence[Item]]) -> Sequence[Item]:
         """Raises SceneConfigError when there is no object, or no scene could be composed."""
         splits = {item.id: item.tags["split"] for item in upstream["assets"]}
         if not splits:
             raise SceneConfigError("scene: there is no object; list some in assets.objects")
-        items: list[Item] = []
+        starts: dict[str, int] = {}
+        count = 0
         for kind in KINDS:
-            for i in range(getattr(config, kind)):
-                scene_id = f"{kind}-{i:05d}"
-                chosen = choose_objects(scene_id, kind, splits, config)
-                if chosen is None:
-                    sizes = {
-                        s: list(splits.values()).count(s) for s in sorted(set(splits.values()))
-                    }
-                    raise SceneConfigError(
-                        f"scene: clutter needs a split with at least clutter_min = "
-                        f"{config.clutter_min} objects, got {sizes}; add objects, lower "
-                        "clutter_min, or set clutter: 0"
-                    )
-                split, objects = chosen
-                items.append(
-                    Item(
-                        id=scene_id,
-                        params={"kind": kind, "split": split, "objects": list(objects)},
-                        inputs=tuple(("assets", oid) for oid in objects),
-                        tags={"split": split},
-                    )
+            starts[kind] = count
+            count += getattr(config, kind)
+            if getattr(config, kind) and choose_objects("", kind, splits, config) is None:
+                sizes = {s: list(splits.values()).count(s) for s in sorted(set(splits.values()))}
+                raise SceneConfigError(
+                    f"scene: clutter needs a split with at least clutter_min = "
+                    f"{config.clutter_min} objects, got {sizes}; add objects, lower "
+                    "clutter_min, or set clutter: 0"
                 )
-        return items
+
+        def make(index: int) -> Item:
+            kind = next(k for k in reversed(KINDS) if starts[k] <= index and getattr(config, k))
+            return scene_item(f"{kind}-{index - starts[kind]:05d}", kind, splits, config)
+
+        def position(scene_id: str) -> int | None:
+            kind, _, number = scene_id.rpartition("-")
+            known = kind in starts and number.isdecimal()
+            return starts[kind] + int(number) if known else None
+
+        return ItemTable(count, make, position)
 
     def run(
         self,
@@ -70,6 +69,20 @@ class SceneStage:
             else:
                 outcomes.append(Outcome(id=item.id, record=scene))
         return outcomes
+
+
+def scene_item(scene_id: str, kind: str, splits: Mapping[str, str], config: SceneConfig) -> Item:
+    """The item of one scene. `splits` maps object id to split, and has enough for a scene."""
+    chosen = choose_objects(scene_id, kind, splits, config)
+    if chosen is None:
+        raise SceneConfigError(f"scene {scene_id}: no split has objects for a {kind} scene")
+    split, objects = chosen
+    return Item(
+        id=scene_id,
+        params={"kind": kind, "split": split, "objects": list(objects)},
+        inputs=tuple(("assets", oid) for oid in objects),
+        tags={"split": split},
+    )
 
 
 def make_scene(item: Item, assets: Sequence[ObjectAsset], config: SceneConfig, seed: int) -> Scene:

@@ -153,7 +153,7 @@ def test_own_files_decide_asset_keys_not_their_place(tmp_path: Path) -> None:
 )
 def test_blocks_hold_every_item_once_in_order(groups: list[int], size: int) -> None:
     items = [Item(id=str(i), group=f"g{g}" if g else "") for i, g in enumerate(groups)]
-    blocks = make_blocks(items, size)
+    blocks = list(make_blocks(items, size))
     assert [i for block in blocks for i in block] == items
     assert all(0 < len(block) <= size for block in blocks)
     for group in {i.group for i in items if i.group}:

@@ -193,3 +193,18 @@ def test_the_environment_of_a_run_has_one_thread() -> None:
         [sys.executable, "-c", program], cwd=ROOT, env=env, capture_output=True, text=True
     )
     assert done.stdout.strip() == "1"
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--out", "s3://bucket/run"], "object stores are not written to yet"),
+        (["--scheduler", "tcp://a:1", "--cluster", "local"], "give one of them, not both"),
+        (["--host", "a"], "belong to --cluster"),
+        (["--cluster", "slurm", "--cluster-option", "queue"], "expected KEY=VALUE"),
+    ],
+)
+def test_where_a_run_cannot_go_is_said_at_once(args: list[str], message: str) -> None:
+    done = pipeline("run", "assets", *args)
+    assert done.returncode == 2
+    assert message in done.stderr
