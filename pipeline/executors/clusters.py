@@ -87,7 +87,7 @@ def _ssh(workers: int, hosts: Sequence[str], options: dict[str, Any]) -> Any:
 
 def _slurm(workers: int, options: dict[str, Any]) -> Any:
     try:
-        import dask_jobqueue
+        jobqueue: Any = import_module("dask_jobqueue")
     except ImportError as error:
         raise UserError(
             "--cluster slurm: needs dask-jobqueue; install the extra `cluster` of this package"
@@ -97,6 +97,6 @@ def _slurm(workers: int, options: dict[str, Any]) -> Any:
             "--cluster slurm: sbatch is not on the PATH; run on a machine that submits to SLURM"
         )
     values: dict[str, Any] = {"cores": 1, "processes": 1, "memory": SLURM_MEMORY} | options
-    cluster: Any = dask_jobqueue.SLURMCluster(**values)  # pyright: ignore[reportPrivateImportUsage]
+    cluster: Any = jobqueue.SLURMCluster(**values)
     cluster.scale(jobs=workers)
     return cluster
