@@ -121,7 +121,7 @@ def cameras(K: Intrinsics, count: int) -> list[Camera]:
 def embree_methods(scene: Scene, assets: list[ObjectAsset]) -> dict[str, Cut]:
     backend = EmbreeBackend()
     prepared = backend.prepare(scene, assets)
-    survivors: dict[tuple[int, str], NDArray[np.int64]] = {}
+    survivors: dict[tuple[bytes, int, str], NDArray[np.int64]] = {}
 
     def ours(camera: Camera, spec: CropSpec) -> int:
         config = RenderConfig(crop=spec)
@@ -137,7 +137,7 @@ def embree_methods(scene: Scene, assets: list[ObjectAsset]) -> dict[str, Cut]:
         return len(cropped.points)
 
     def limit(camera: Camera, spec: CropSpec) -> int:
-        key = (id(camera), spec.digest())
+        key = (camera.T_world_cam.tobytes(), camera.intrinsics.width, spec.digest())
         if key not in survivors:  # found once, in the round that is not timed
             hits = backend.render(prepared, camera)
             kept = np.isin(hits.segment, kept_segments(spec, scene.segment_table))

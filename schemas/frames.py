@@ -5,6 +5,8 @@ A pose is a (7,) float64 vector: xyz in metres, then a wxyz unit quaternion. Eve
 checked on entry to 1e-6, since a sheared matrix bends a cloud without any error.
 """
 
+from functools import cache
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -138,3 +140,14 @@ def look_at(eye: ArrayLike, target: ArrayLike, roll: float = 0.0) -> Float:
     T[:3, :3] = np.stack([x * c + y * s, -x * s + y * c, z], axis=1)
     T[:3, 3] = eye
     return T
+
+
+@cache
+def sphere_points(count: int) -> Float:
+    """(count, 3) unit vectors spread evenly over the sphere: a golden-angle spiral."""
+    z = 1 - (2 * np.arange(count) + 1) / count
+    angle = np.pi * (3 - np.sqrt(5)) * np.arange(count)
+    radius = np.sqrt(1 - z * z)
+    points = np.stack([radius * np.cos(angle), radius * np.sin(angle), z], axis=1)
+    points.flags.writeable = False
+    return points

@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.frames import sphere_points
+
 Float = NDArray[np.float64]
 
 EXTERNAL_FORCE = 0.1  # of the largest normal force of a contact (BODex)
@@ -131,7 +133,7 @@ def _largest_ball(wrenches: Float, friction: float) -> float:
 
 def _misdirection(wrenches: Float, friction: float) -> float:
     """Mean of 1 - cos between a wanted force and the wrench that answers it best."""
-    wanted = _sphere(TDG_DIRECTIONS)
+    wanted = sphere_points(TDG_DIRECTIONS)
     local = np.einsum("pk,nkj->pnj", wanted, wrenches[:, :3])  # (P, N, 3) contact frames
     local /= np.linalg.norm(local, axis=2, keepdims=True)
     along = local[:, :, :1]
@@ -147,12 +149,3 @@ def _misdirection(wrenches: Float, friction: float) -> float:
     answer = np.einsum("nkj,pnj->pk", wrenches, force)
     answer /= np.maximum(np.linalg.norm(answer, axis=1, keepdims=True), 1e-12)
     return float(np.mean(1.0 - np.sum(answer[:, :3] * wanted, axis=1)))
-
-
-@cache
-def _sphere(count: int) -> Float:
-    """(count, 3) unit vectors spread evenly: a golden-angle spiral."""
-    z = 1 - (2 * np.arange(count) + 1) / count
-    angle = np.pi * (3 - np.sqrt(5)) * np.arange(count)
-    radius = np.sqrt(1 - z * z)
-    return np.stack([radius * np.cos(angle), radius * np.sin(angle), z], axis=1)

@@ -11,10 +11,10 @@ import numpy as np
 from embreex.mesh_construction import TriangleMesh
 from embreex.rtcore_scene import EmbreeScene
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial import ConvexHull
+from scipy.spatial import HalfspaceIntersection
 
 from schemas.camera import Camera
-from schemas.frames import pose_to_matrix, transform_points
+from schemas.frames import pose_to_matrix, sphere_points, transform_points
 from schemas.records import FIRST_OBJECT, TABLE, ObjectAsset, Scene
 from stages.crop import slopes_at
 from stages.render.backends.protocol import VISIBLE_SLACK, Hits
@@ -99,14 +99,23 @@ class EmbreeBackend:
 
 _KEPT_HULLS = 512  # of the last objects that this process rendered; a few kilobytes each
 _hulls: OrderedDict[tuple[str, float], NDArray[np.float64]] = OrderedDict()
+_FACES = 64  # of the polytope around an object
+_SLACK = 1e-5  # m that each face lies outside: a flat object gets a body, rounding is covered
 
 
 def _hull_points(asset: ObjectAsset) -> NDArray[np.float64]:
-    """(n, 3) corners of the object's convex hull, object frame; kept from scene to scene."""
+    """(n, 3) corners of a polytope around the object, object frame; kept from scene to scene.
+
+    Not its convex hull, which may have thousands of corners to project in every view, but the
+    planes that touch it in _FACES directions: a tenth of the corners, a few more pixels.
+    """
     key = (asset.sha256, asset.scale)
     if key not in _hulls:
         points = asset.vertices.astype(np.float64)
-        _hulls[key] = points[ConvexHull(points).vertices]
+        normals = sphere_points(_FACES)
+        offsets = (points @ normals.T).max(axis=0) + _SLACK
+        planes = np.column_stack([normals, -offsets])
+        _hulls[key] = HalfspaceIntersection(planes, points.mean(axis=0)).intersections
         if len(_hulls) > _KEPT_HULLS:
             _hulls.popitem(last=False)
     return _hulls[key]
