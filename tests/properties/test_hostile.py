@@ -213,8 +213,11 @@ def test_a_link_in_a_shard_is_not_followed(dataset: Path) -> None:
 
 
 def test_no_code_unpickles_evaluates_or_unpacks_archives() -> None:
-    """`pickled.py` alone reads pickles, with an unpickler that runs nothing (its own tests)."""
-    banned = {"ZipFile", "eval", "exec", "extractall", "full_load", "unsafe_load"}
+    """`pickled.py` alone reads pickles, with an unpickler that runs nothing (its own tests).
+
+    `export.py` writes tar files, and nothing unpacks one.
+    """
+    banned = {"ZipFile", "eval", "exec", "extractall", "extractfile", "full_load", "unsafe_load"}
     modules = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "tarfile"}
     for path in CODE:
         if path.name == "pickled.py":
@@ -223,7 +226,8 @@ def test_no_code_unpickles_evaluates_or_unpacks_archives() -> None:
             if isinstance(node, ast.Import | ast.ImportFrom):
                 names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
                 names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-                assert not modules & {n.split(".")[0] for n in names}, path
+                written = {"tarfile"} if path.name == "export.py" else set()
+                assert not (modules - written) & {n.split(".")[0] for n in names}, path
             elif isinstance(node, ast.Call):
                 f = node.func
                 name = f.id if isinstance(f, ast.Name) else getattr(f, "attr", "")

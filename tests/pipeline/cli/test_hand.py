@@ -75,7 +75,7 @@ def test_files_that_are_no_yaml_and_no_xml(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("name: [")
     done = run("check", path)
-    assert (done.exit_code, "not YAML" in done.output) == (1, True)
+    assert (done.exit_code, "not valid YAML" in done.output) == (1, True)
     (tmp_path / "hand.xml").write_text("hand")
     text = (HANDS_DIR / "panda_gripper.yaml").read_text()
     model = "mani_skill://robots/panda/panda_v2_gripper.urdf"
