@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pipeline.errors import ConfigError, UserError
-from pipeline.executors.clusters import start_executor
+from pipeline.executors.clusters import START_S, start_executor
 from pipeline.executors.dask import DaskExecutor
 from tests.pipeline.toy import planned, run_toy
 
@@ -82,7 +82,9 @@ def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 
 SBATCH = """#!/bin/sh
 # A queue of one machine: the job starts at once and is known by its process id.
-sh "$1" > "$0.log" 2>&1 &
+# The script is deleted once it is submitted, so the queue keeps its own copy, as SLURM does.
+cp "$1" "$0.$$"
+sh "$0.$$" > "$0.log" 2>&1 &
 echo "Submitted batch job $!"
 """
 
@@ -99,6 +101,7 @@ def test_jobs_of_a_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         path.write_text(text)
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setitem(START_S, "slurm", 60.0)  # a job that never starts fails the test
     options = {"memory": "1GB", "walltime": "00:10:00", "interface": "lo",
                "scheduler_options": {"dashboard_address": ":0"}}  # fmt: skip
     executor = start_executor("slurm", workers=1, options=options)
