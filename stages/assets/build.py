@@ -1,6 +1,7 @@
 """One mesh file -> one ObjectAsset, or a coded reason why not."""
 
 import hashlib
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -66,6 +67,20 @@ def build_asset(source: ObjectSource, sha256: str, config: AssetsConfig) -> Outc
     )
 
 
+def packed(pieces: Sequence[Hull | Mesh]) -> dict[str, np.ndarray]:
+    """The four arrays in which an ObjectAsset holds its convex pieces, in their order."""
+    return {
+        "piece_vertices": np.concatenate([p.vertices for p in pieces]).astype(np.float32),
+        "piece_faces": np.concatenate([p.faces for p in pieces]).astype(np.int32),
+        "piece_vertex_offsets": _offsets([len(p.vertices) for p in pieces]),
+        "piece_face_offsets": _offsets([len(p.faces) for p in pieces]),
+    }
+
+
+def _offsets(counts: Sequence[int]) -> np.ndarray:
+    return np.cumsum([0, *counts]).astype(np.int64)
+
+
 def _mass_properties(solid: Mesh, pieces: list[Hull]) -> tuple[MassProperties, str]:
     """From the closed surface; from the union of the pieces when it is open or inside out."""
     whole = mass_properties(solid.vertices, solid.faces)
@@ -121,10 +136,7 @@ def _record(
         scale=config.scale,
         vertices=seen.vertices.astype(np.float32),
         faces=seen.faces.astype(np.int32),
-        piece_vertices=np.concatenate([p.vertices for p in pieces]),
-        piece_faces=np.concatenate([p.faces for p in pieces]),
-        piece_vertex_offsets=np.cumsum([0, *(len(p.vertices) for p in pieces)]).astype(np.int64),
-        piece_face_offsets=np.cumsum([0, *(len(p.faces) for p in pieces)]).astype(np.int64),
+        **packed(pieces),
         volume=mass.volume,
         density=density,
         mass=kilograms,

@@ -163,6 +163,11 @@ def _lint_solid(mesh: Mesh) -> list[Problem]:
 
 def body_count(faces: NDArray[np.int64], vertex_count: int) -> int:
     """Parts connected through vertices; vertices of no face do not count."""
+    return len(np.unique(body_of_faces(faces, vertex_count)))
+
+
+def body_of_faces(faces: NDArray[np.int64], vertex_count: int) -> NDArray[np.int32]:
+    """(F,) a number of the part that each face belongs to; parts share no vertex."""
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 
@@ -170,4 +175,4 @@ def body_count(faces: NDArray[np.int64], vertex_count: int) -> int:
     b = np.concatenate([faces[:, 1], faces[:, 2]])
     graph = coo_matrix((np.ones(len(a), np.int8), (a, b)), shape=(vertex_count, vertex_count))
     _, labels = connected_components(graph, directed=False)
-    return len(np.unique(labels[np.unique(faces)]))
+    return labels[faces[:, 0]]

@@ -10,10 +10,11 @@ import numpy as np
 
 from schemas.files import read_limited
 from schemas.records import ObjectAsset
-from stages.assets.build import build_asset
+from stages.assets.build import build_asset, packed
 from stages.assets.config import AssetsConfig
 from stages.assets.errors import MeshFileError
 from stages.assets.inertia import mass_properties, union_mass_properties
+from stages.assets.lint import body_of_faces
 from stages.assets.load import Mesh, load_mesh
 from stages.assets.sources import FORMATS, ObjectSource
 
@@ -85,10 +86,7 @@ def _from_pieces(object_id: str, scale: float, surface: Path, files: list[Path])
         scale=scale,
         vertices=whole.vertices.astype(np.float32),
         faces=whole.faces.astype(np.int32),
-        piece_vertices=np.concatenate([p.vertices for p in pieces]).astype(np.float32),
-        piece_faces=np.concatenate([p.faces for p in pieces]).astype(np.int32),
-        piece_vertex_offsets=np.cumsum([0, *(len(p.vertices) for p in pieces)]).astype(np.int64),
-        piece_face_offsets=np.cumsum([0, *(len(p.faces) for p in pieces)]).astype(np.int64),
+        **packed(pieces),
         volume=mass.volume,
         density=density,
         mass=mass.volume * density,
@@ -102,13 +100,7 @@ def _from_pieces(object_id: str, scale: float, surface: Path, files: list[Path])
 
 def _components(mesh: Mesh) -> list[Mesh]:
     """The parts of a mesh that share no vertex, in the order of their first triangle."""
-    from scipy.sparse import coo_matrix
-    from scipy.sparse.csgraph import connected_components
-
-    count = len(mesh.vertices)
-    a, b = mesh.faces[:, [0, 1, 2]].ravel(), mesh.faces[:, [1, 2, 0]].ravel()
-    _, of_vertex = connected_components(coo_matrix((np.ones(len(a)), (a, b)), (count, count)))
-    of_face = of_vertex[mesh.faces[:, 0]]
+    of_face = body_of_faces(mesh.faces, len(mesh.vertices))
     parts: list[Mesh] = []
     for part in dict.fromkeys(of_face.tolist()):
         used, faces = np.unique(mesh.faces[of_face == part], return_inverse=True)

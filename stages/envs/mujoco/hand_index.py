@@ -93,6 +93,12 @@ def hand_index(spec: HandSpec, model: mujoco.MjModel) -> HandIndex:
     )
 
 
+def joint_limits(model: mujoco.MjModel, index: HandIndex) -> Float:
+    """(J, 2) lowest and highest position of each joint, rad or m; infinite without a limit."""
+    limited = model.jnt_limited[index.joint_ids, None] == 1
+    return np.where(limited, model.jnt_range[index.joint_ids], [-np.inf, np.inf])
+
+
 def is_below(model: mujoco.MjModel, body: int, root: int) -> bool:
     """Whether `body` is `root` or hangs on it."""
     while body > 0 and body != root:

@@ -16,6 +16,7 @@ from stages.envs.mujoco.hand_index import (
     drive_hand,
     hand_index,
     is_below,
+    joint_limits,
     set_hand_qpos,
 )
 from stages.envs.mujoco.hand_model import hand_mjspec
@@ -70,11 +71,10 @@ def _joints(spec: HandSpec, model: mujoco.MjModel, index: HandIndex) -> Iterator
             fix=f"the model has {', '.join(spec.joint_names[i] for i in order)}; keep your order "
             "only if the rows you bring are in it",
         )  # fmt: skip
-    low, high = model.jnt_range[index.joint_ids].T
-    limited = model.jnt_limited[index.joint_ids] == 1
+    low, high = joint_limits(model, index).T
     for field in ("open_qpos", "pregrasp_qpos", "closed_qpos"):
         values = np.array(getattr(spec, field))
-        for i in np.flatnonzero(limited & ((values < low - 1e-6) | (values > high + 1e-6))):
+        for i in np.flatnonzero((values < low - 1e-6) | (values > high + 1e-6)):
             yield Finding(
                 level=ERROR, what=f"{field}, {spec.joint_names[i]}",
                 expected=f"{low[i]:.4g} to {high[i]:.4g}, the joint's limits",

@@ -10,7 +10,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.envs.mujoco.hand_index import HandIndex
+from stages.envs.mujoco.hand_index import HandIndex, joint_limits
 
 Float = NDArray[np.float64]
 
@@ -40,7 +40,7 @@ class Arm:
         data.mocap_pos[index.mocap], data.mocap_quat[index.mocap] = qpos[:3], qpos[3:7]
         addresses, dofs = index.joint_qpos[self.columns], index.joint_dof[self.columns]
         data.qpos[index.joint_qpos] = qpos[7:]
-        limits = self._limits()
+        limits = joint_limits(model, index)[self.columns].T
         jacobian = np.zeros((6, model.nv))
         best, smallest = qpos, np.inf
         for _ in range(ITERATIONS):
@@ -58,12 +58,6 @@ class Arm:
             step *= min(1.0, LARGEST_STEP / max(float(np.abs(step).max()), 1e-12))
             data.qpos[addresses] = np.clip(data.qpos[addresses] + step, *limits)
         return best, smallest
-
-    def _limits(self) -> tuple[Float, Float]:
-        joints = self.index.joint_ids[self.columns]
-        low, high = self.model.jnt_range[joints].T
-        free = self.model.jnt_limited[joints] == 0
-        return np.where(free, -np.inf, low), np.where(free, np.inf, high)
 
 
 def _difference(data: mujoco.MjData, body: int, target: Float) -> Float:

@@ -26,19 +26,16 @@ def penetration(grasp: GraspModel) -> float:
 
 
 def grasp_metrics(grasp: GraspModel, config: MetricsConfig) -> dict[str, Any]:
-    """Fields of GraspResult that describe the present pose; recomputes positions and contacts.
+    """Fields of GraspResult that describe the present pose, as `mj_forward` left it.
 
     Distances of fingers are those of their nearest body, negative inside the object, and
     `contact_margin` where none is nearer: contact_distance is the mean of their positive parts,
     contact_consistency the largest minus the smallest (DexGraspBench).
     """
-    model, data = grasp.model, grasp.data
-    mujoco.mj_kinematics(model, data)
-    mujoco.mj_comPos(model, data)
-    mujoco.mj_collision(model, data)
     touching = count_contacts(grasp)
-    a, b = data.contact.geom.reshape(-1, 2).T
-    itself = data.contact.dist[grasp.hand_geoms[a] & grasp.hand_geoms[b]]
+    contact = grasp.data.contact
+    a, b = contact.geom.reshape(-1, 2).T
+    itself = contact.dist[grasp.hand_geoms[a] & grasp.hand_geoms[b]]
     bodies, distances, _, _ = _contacts_within(grasp, config.contact_margin)
     fingers = np.full(len(grasp.hand.finger_prefixes), config.contact_margin)
     of_finger = grasp.index.finger_of_body[bodies]

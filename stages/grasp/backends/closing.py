@@ -18,7 +18,7 @@ from stages.assets.hands.errors import HandError
 from stages.assets.hands.spec import HandSpec
 from stages.envs.config import PhysicsConfig
 from stages.envs.mujoco.grasp_model import GraspModel, build_grasp_model
-from stages.envs.mujoco.hand_index import is_below, set_hand_qpos
+from stages.envs.mujoco.hand_index import is_below, joint_limits, set_hand_qpos
 from stages.envs.mujoco.ik import TOLERANCE
 
 Float = NDArray[np.float64]
@@ -40,11 +40,7 @@ class HandCloser:
         self.hand = hand
         self._m = build_grasp_model(hand, asset, PhysicsConfig())
         model, index = self._m.model, self._m.index
-        self.joint_range: Float = np.where(
-            model.jnt_limited[index.joint_ids, None] == 1,
-            model.jnt_range[index.joint_ids],
-            [-np.inf, np.inf],
-        )
+        self.joint_range: Float = joint_limits(model, index)
         moves = _moved_bodies(self._m)
         # One a group of coupled joints: those joints, and the bodies of each finger they move.
         self._groups = [

@@ -1,6 +1,6 @@
 """Checks on what a file holds; every failure names the file and the field."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -76,34 +76,30 @@ def numbers(path: Path, name: str, value: Any, shape: tuple[int | None, ...]) ->
 
 def unit_quaternions(path: Path, name: str, q_wxyz: Float) -> None:
     """Check (N, 4) quaternions."""
-    for i, q in enumerate(q_wxyz):
-        try:
-            check_quaternion(q)
-        except FrameError as error:
-            raise GraspFormatError(
-                path,
-                f"{name}, row {i}",
-                expected="a unit quaternion wxyz",
-                got=f"{q.tolist()}",
-                fix=str(error),
-            ) from error
+    _each_row(path, name, q_wxyz, check_quaternion, "a unit quaternion wxyz")
 
 
 def rigid_transforms(path: Path, name: str, value: Any) -> Float:
     """(N, 4, 4) rigid transforms."""
     transforms = numbers(path, name, value, (None, 4, 4))
-    for i, T in enumerate(transforms):
+    _each_row(path, name, transforms, check_transform, "a rigid transform")
+    return transforms
+
+
+def _each_row(
+    path: Path, name: str, rows: Float, check: Callable[[Float], object], expected: str
+) -> None:
+    for i, row in enumerate(rows):
         try:
-            check_transform(T)
+            check(row)
         except FrameError as error:
             raise GraspFormatError(
                 path,
                 f"{name}, row {i}",
-                expected="a rigid transform",
-                got=f"{T.tolist()}",
+                expected=expected,
+                got=f"{row.tolist()}",
                 fix=str(error),
             ) from error
-    return transforms
 
 
 def object_scale(path: Path, value: Any) -> float:

@@ -9,6 +9,8 @@ import trimesh
 from schemas.camera import Camera, Intrinsics
 from schemas.frames import look_at
 from schemas.records import ObjectAsset, Scene
+from stages.crop import CroppedCloud, CropSpec, crop_pixels
+from stages.render.backends.embree import EmbreeBackend, PreparedScene
 from tests.solids import solid_asset
 
 K = Intrinsics(fx=150.0, fy=150.0, cx=80.0, cy=60.0, width=160, height=120)
@@ -54,3 +56,20 @@ def make_scene() -> Callable[..., Scene]:
 @pytest.fixture(scope="session")
 def camera() -> Camera:
     return Camera(intrinsics=K, T_world_cam=look_at([0.35, -0.3, 0.5], [0, 0, 0.03], roll=0.1))
+
+
+def cropped_full_cast(
+    backend: EmbreeBackend,
+    prepared: PreparedScene,
+    scene: Scene,
+    camera: Camera,
+    spec: CropSpec,
+    seed: int,
+) -> CroppedCloud:
+    """Every ray cast, then the crop: what culling has to equal bit for bit."""
+    full = backend.render(prepared, camera)
+    return crop_pixels(
+        full.pixel, full.z, camera.intrinsics, spec, seed=seed, segment=full.segment,
+        segment_table=scene.segment_table, T_world_cam=camera.T_world_cam,
+        table_pose=scene.table_pose,
+    )  # fmt: skip

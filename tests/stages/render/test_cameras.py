@@ -15,14 +15,14 @@ from schemas.records import ObjectAsset, Scene
 from stages.assets.hands.errors import HandNotFoundError
 from stages.assets.hands.load import load_hand
 from stages.contract import Item
-from stages.crop import CropSpec, crop_depth, crop_pixels
+from stages.crop import CropSpec, crop_depth
 from stages.render.backends.embree import EmbreeBackend, PreparedScene
 from stages.render.cameras import sample_camera
 from stages.render.config import CameraConfig, RenderConfig
 from stages.render.cull import surviving_pixels
 from stages.render.errors import RenderConfigError
 from stages.render.stage import RenderStage, render_view
-from tests.stages.render.conftest import SPHERE_RADIUS, K
+from tests.stages.render.conftest import SPHERE_RADIUS, K, cropped_full_cast
 
 ALL = CropSpec(extract_segments=())
 LENSES = [
@@ -158,12 +158,7 @@ def test_culling_behind_a_lens_changes_no_bit(
     camera = Camera(intrinsics=intrinsics, T_world_cam=look_at(eye[:3], [0.01, 0.02, 0.03], eye[3]))
     backend, prepared = prepared_scene
     culled = render_view(backend, prepared, scene, 0, camera, RenderConfig(crop=spec), seed=1)
-    full = backend.render(prepared, camera)
-    expected = crop_pixels(
-        full.pixel, full.z, intrinsics, spec, seed=1, segment=full.segment,
-        segment_table=scene.segment_table, T_world_cam=camera.T_world_cam,
-        table_pose=scene.table_pose,
-    )  # fmt: skip
+    expected = cropped_full_cast(backend, prepared, scene, camera, spec, seed=1)
     assert np.array_equal(culled.points, expected.points)
     assert np.array_equal(culled.segment, expected.segment)
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from schemas.camera import Camera
 from schemas.frames import look_at
 from schemas.records import Cloud, ObjectAsset, Scene
-from stages.crop import CropSpec, crop_pixels
+from stages.crop import CropSpec
 from stages.render.backends.embree import EmbreeBackend, PreparedScene
 from stages.render.config import RenderConfig
 from stages.render.cull import Footprint, surviving_pixels
 from stages.render.stage import render_view
-from tests.stages.render.conftest import K
+from tests.stages.render.conftest import K, cropped_full_cast
 
 eyes = st.tuples(st.floats(-0.6, 0.6), st.floats(-0.6, 0.6), st.floats(0.02, 0.8), st.floats(-3, 3))
 specs = st.builds(
@@ -51,12 +51,7 @@ def test_culling_changes_no_bit(
     camera = Camera(intrinsics=K, T_world_cam=look_at(eye[:3], [0.01, 0.02, 0.03], eye[3]))
     backend, prepared = prepared_scene
     culled = render_view(backend, prepared, scene, 0, camera, RenderConfig(crop=spec), seed=1)
-    full = backend.render(prepared, camera)
-    expected = crop_pixels(
-        full.pixel, full.z, K, spec, seed=1, segment=full.segment,
-        segment_table=scene.segment_table, T_world_cam=camera.T_world_cam,
-        table_pose=scene.table_pose,
-    )  # fmt: skip
+    expected = cropped_full_cast(backend, prepared, scene, camera, spec, seed=1)
     assert np.array_equal(culled.points, expected.points)
     assert np.array_equal(culled.segment, expected.segment)
     assert culled.valid_count == expected.valid_count
