@@ -3,7 +3,8 @@
     python scripts/write_conformance.py [--check]
 
 An implementation of its own: scalars of float32 in plain loops, straight from the description of
-the crop. It shares with `stages.crop` the spec's fields, `schemas.distortion` and numpy's generator.
+the crop. It shares with `stages.crop` the spec's fields, `schemas.distortion` and numpy's
+generator.
 """
 
 import argparse

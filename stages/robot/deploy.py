@@ -57,6 +57,17 @@ class RobotCrop:
         spec = read_spec(path / "dataset.json" if path.is_dir() else path)
         if digest is not None:
             spec.check_digest(digest)
+        return cls.of_spec(spec, segmenter=segmenter, table=table)
+
+    @classmethod
+    def of_spec(
+        cls,
+        spec: CropSpec,
+        *,
+        segmenter: Segmenter | None = None,
+        table: str | Path | TableFit | None = None,
+    ) -> Self:
+        """A crop at hand, and the `table` of `of_dataset`."""
         T, pose = (None, ON_THE_ORIGIN) if table is None else read_table(table)
         return cls(spec=spec, segmenter=segmenter, T_world_cam=T, table_pose=pose)
 
