@@ -150,9 +150,13 @@ def dense(kept: list[Any], spec: CropSpec) -> list[Any]:
     low = [min(p[axis] for *_, p in kept) for axis in range(3)]
     cell = F(spec.outlier_cell)
     cells = [tuple(int(np.floor(F(F(p[a] - low[a]) / cell))) for a in range(3)) for *_, p in kept]
+    held: dict[tuple[int, ...], int] = {}
+    for mine in cells:
+        held[mine] = held.get(mine, 0) + 1
+    around = [(i, j, k) for i in (-1, 0, 1) for j in (-1, 0, 1) for k in (-1, 0, 1)]
     out = []
-    for row, mine in zip(kept, cells, strict=True):
-        near = sum(all(abs(a - b) <= 1 for a, b in zip(mine, c, strict=True)) for c in cells)
+    for row, (i, j, k) in zip(kept, cells, strict=True):
+        near = sum(held.get((i + a, j + b, k + c), 0) for a, b, c in around)
         if near >= spec.outlier_min_points:
             out.append(row)
     return out
@@ -165,13 +169,11 @@ def sampled(points: list[Any], spec: CropSpec, seed: int) -> list[int]:
         return sorted(rng.choice(len(points), spec.num_points, replace=False).tolist())
     if spec.sampling == "farthest" and len(points) > spec.num_points:
         chosen = [int(rng.integers(len(points)))]
+        nearest_chosen = [F(np.inf)] * len(points)
         while len(chosen) < spec.num_points:
-            best, best_distance = -1, F(-1)
             for i in everything:
-                distance = min(squared(points[i], points[j]) for j in chosen)
-                if distance > best_distance:
-                    best, best_distance = i, distance
-            chosen.append(best)
+                nearest_chosen[i] = min(nearest_chosen[i], squared(points[i], points[chosen[-1]]))
+            chosen.append(max(everything, key=lambda i: nearest_chosen[i]))
         return sorted(chosen)
     if spec.sampling == "voxel":
         nearest: dict[tuple[int, ...], tuple[float, int]] = {}
