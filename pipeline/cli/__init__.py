@@ -20,6 +20,7 @@ COMMANDS = {
     "hand": "List the hands, or check a hand file and draw it.",
     "crop": "Cut a cloud from a frame of a depth camera with the dataset's crop.",
     "calibrate-table": "Say where the table is in a frame of a depth camera.",
+    "hand-eye": "Say where the camera is on the robot, and how well poses agree.",
     "label": "Label grasps that someone else published.",
     "noise": "Fit a sensor's noise to frames of a real camera.",
     "compare": "How far a dataset's clouds are from those of a real camera.",
