@@ -1,11 +1,12 @@
 """Greenscreen for any ManiSkill environment: put it before the environment's own class.
 
     class Twin(Greenscreen, PickCubeEnv): ...
-    env = Twin(overlays={"base_camera": "photo.png"}, keep=["cube", "panda"], obs_mode="rgb+segmentation")
+    env = Twin(overlays={"base_camera": "photo.png"}, keep=["cube", "panda"],
+               obs_mode="rgb+segmentation")
 
 Pixels of what is not kept come from a real picture, and from a real depth image where the overlay
-has one, in colour, depth, position and point clouds (`stages.robot.twin.composite`). All state is the
-instance's, so that two twins in one process do not share pictures.
+has one, in colour, depth, position and point clouds (`stages.robot.twin.composite`). All state is
+the instance's, so that two twins in one process do not share pictures.
 """
 
 from collections.abc import Mapping, Sequence
