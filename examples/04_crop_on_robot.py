@@ -1,47 +1,60 @@
-"""The robot's side: a depth image and a mask in, the cloud that training saw out.
+"""The robot's side: frames of a depth camera in, the clouds that training saw out.
 
-    python examples/04_crop_on_robot.py [dataset]
+    python examples/04_crop_on_robot.py [DATASET] [CAPTURE] [CONVENTION]
 
-Needs numpy only. The images here are made up; take your camera's. The CropSpec comes from the
-dataset, and its digest is checked, so that the network gets what it was trained on.
+Needs numpy only. The CropSpec comes from the dataset and its digest is checked, so that a network
+gets what it was trained on. CAPTURE is `realsense:` for a live camera, or a capture in files (some
+need Pillow); without one a made-up frame stands in for it.
 """
 
-import json
 import sys
 from pathlib import Path
 
 import numpy as np
 
 from schemas.camera import Intrinsics
-from stages.crop import CropSpec, crop_depth
+from schemas.frames import look_at
+from stages.crop import slopes_at
+from stages.robot import Frame, open_source
+from stages.robot.deploy import RobotCrop
+from stages.robot.segments import OnTheTable
+from stages.robot.table import calibrate_table
 
 
-def main(dataset: Path) -> None:
-    manifest = json.loads((dataset / "dataset.json").read_text())
-    spec = CropSpec.from_dict(manifest["crop"])
-    spec.check_digest(manifest["crop_digest"])
-
-    # A camera: K belongs to an image size, and another size is an error.
-    intrinsics = Intrinsics(fx=615.0, fy=615.0, cx=320.0, cy=240.0, width=640, height=480)
-    # A depth image in metres, NaN where the sensor saw nothing, and a mask of one object.
-    depth = np.full((480, 640), 0.8, np.float32)
-    depth[:40] = np.nan
-    mask = np.zeros((480, 640), np.uint8)
-    mask[200:300, 250:400] = 1
-
-    cloud = crop_depth(
-        depth,
-        intrinsics,
-        spec,
-        seed=0,
-        segment=mask,
-        segment_table={"background": 0, "object:0": 1},
-        T_world_cam=np.eye(4),  # needed when the crop works in the world frame
-        table_pose=(0, 0, 0, 1, 0, 0, 0),
+def main(dataset: str = "data/out/demo", capture: str = "", convention: str = "") -> None:
+    if capture:
+        source = open_source(capture, Path(convention) if convention else None)
+        frame = source.read()
+        source.close()
+    else:
+        frame = made_up()
+    table = calibrate_table(frame)  # once; keep the file that `pipeline calibrate-table` writes
+    print(f"table: {1000 * table.residual:.2f} mm rms of {table.points} points")
+    crop = RobotCrop.of_dataset(
+        dataset, segmenter=OnTheTable(table_pose=tuple(table.table_pose)), table=table
     )
-    print(f"{len(cloud.points)} points in the {spec.frame} frame, crop {spec.digest()[:12]}")
+    cloud = crop(frame)  # as often as you like
+    print(
+        f"{len(cloud.points)} points in the {crop.spec.frame} frame, crop "
+        f"{crop.spec.digest()[:12]}, objects {sorted(set(cloud.segment.tolist()) - {0, 1})}"
+    )
     print("nearest", cloud.points.min(axis=0), "farthest", cloud.points.max(axis=0))
 
 
+def made_up() -> Frame:
+    """A table seen from 0.6 m with a block of 8 cm on it: depth in metres, NaN missing."""
+    K = Intrinsics(fx=615.0, fy=615.0, cx=320.0, cy=240.0, width=640, height=480)
+    T = look_at([0.0, -0.45, 0.42], [0.0, 0.0, 0.0])
+    x, y = slopes_at(np.arange(K.width * K.height), K)
+    ray = np.stack([x, y, np.ones_like(x)], axis=1) @ T[:3, :3].T
+    depth = -T[2, 3] / ray[:, 2]
+    top = (0.08 - T[2, 3]) / ray[:, 2]
+    on_top = np.abs(T[:2, 3] + ray[:, :2] * top[:, None]).max(axis=1) < 0.04
+    depth[on_top] = top[on_top]
+    depth = depth.astype(np.float32).reshape(K.height, K.width)
+    depth[:40] = np.nan
+    return Frame(depth=depth, intrinsics=K, name="made up")
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "data/out/demo"))
+    main(*sys.argv[1:])
