@@ -154,7 +154,7 @@ class _StageWork:
                         progress.advance(len(task.items), bad)
                     elif result.failure is not None:
                         again += self._after(task, result.failure, deaths, codes, progress)
-                tasks = again
+                tasks = sorted(again, key=lambda task: task.alone)
         return codes
 
     def _tasks(self, before: States, todo: int, slots: int) -> Iterator[Task]:
@@ -187,7 +187,8 @@ class _StageWork:
         if failure.kind == "died":
             deaths[item.id] += 1
             if deaths[item.id] < DEATHS:
-                return [replace(task, reasons={item.id: f"{failure.kind}: {failure.message}"})]
+                reasons = {item.id: f"{failure.kind}: {failure.message}"}
+                return [replace(task, reasons=reasons, alone=True)]
         code = TIMED_OUT if failure.kind == "timed_out" else CRASHED
         outcome = Outcome(id=item.id, code=code, message=failure.message)
         if task.reasons.get(item.id, "").startswith(failure.kind):

@@ -50,6 +50,8 @@ class Task:
     resource: str = ""  # what the worker must offer, e.g. "GPU"
     reasons: Mapping[str, str] = field(default_factory=dict[str, str])
     """Why an item is repeated, by id: what its earlier tries in this run ended with."""
+    alone: bool = False
+    """Its worker died: repeat it with nothing else in flight, so that no other can be to blame."""
 
     @property
     def place(self) -> str:
