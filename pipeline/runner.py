@@ -4,7 +4,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from pipeline.config import RunConfig
 from pipeline.errors import BudgetError, StorageError
@@ -24,6 +23,7 @@ from pipeline.progress import Progress
 from pipeline.store import Store
 from pipeline.work import Address, Failure, Task, commit
 from stages.contract import OK, Item, ItemTable, Outcome
+from stages.storage import is_remote
 
 GPU = "GPU"  # the name of the resource, as Dask's documentation spells it
 DEATHS = 2  # a lone item whose worker dies this often is coded; once may be someone else's kill
@@ -209,13 +209,14 @@ class _StageWork:
     ) -> Task:
         items = tuple(items)
         plan = self.plan
+        out = self.store.out
         places = dict.fromkeys(place for item in items for place in item.inputs)
 
         def of(values: Mapping[str, object]) -> dict[str, object]:
             return {item.id: values[item.id] for item in items}
 
         return Task(
-            out=str(Path(self.store.out).resolve()),
+            out=str(out if is_remote(out) else out.resolve()),
             stage=plan.name,
             spec=plan.spec,
             config=plan.config,

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from pipeline.errors import UserError
+from stages.storage import UNREACHABLE
 
 COMMANDS = {
     "run": "Run TARGETS: stages joined by +, or all; what is done is kept.",
@@ -50,6 +51,11 @@ class _Commands(click.Group):
         except UserError as error:
             click.echo(f"error: {error}", err=True)
             ctx.exit(error.exit_code)
+        except OSError as error:
+            if error.errno != UNREACHABLE:
+                raise
+            click.echo(f"error: {error.filename}: {error.strerror}", err=True)
+            ctx.exit(2)
 
 
 def one_thread() -> None:

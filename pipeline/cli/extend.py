@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from pipeline.cli.options import OutputPath
 from pipeline.cli.run import carry_out
 from pipeline.config import RunConfig
 from pipeline.errors import UserError
@@ -21,7 +22,7 @@ KINDS = ("floating", "tabletop", "clutter")
 
 
 @click.command()
-@click.argument("out", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("out", type=OutputPath(exists=True))
 @click.option("--scenes", type=int, metavar="N", help="Scenes of each kind that OUT has.")
 @click.option("--floating", type=int, metavar="N", help="Scenes of this kind; wins over --scenes.")
 @click.option("--tabletop", type=int, metavar="N", help="Scenes of this kind; wins over --scenes.")

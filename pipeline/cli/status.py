@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from pipeline.cli.options import OUTPUT
 from pipeline.errors import UserError
 from pipeline.ledger import scan
 from pipeline.registry import Registry
@@ -13,7 +14,7 @@ from stages.contract import OK
 
 
 @click.command()
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out", type=OUTPUT)
 @click.option("--failures", is_flag=True, help="List failures and repeats with their reasons.")
 def status(out: Path, failures: bool) -> None:
     """Count the outcomes in OUT by stage and code."""

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import click
 
+from pipeline.cli.options import OUTPUT
 from pipeline.errors import UserError
 from pipeline.registry import Registry
 from pipeline.verify import verify_output
 
 
 @click.command()
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out", type=OUTPUT)
 @click.option("--digest", is_flag=True, help="Print one content hash of the dataset's arrays.")
 def verify(out: Path, digest: bool) -> None:
     """Check every marker, checksum, schema, frame and unit in OUT; exit code 1 on a finding."""
