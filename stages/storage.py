@@ -59,6 +59,13 @@ def afresh(path: Path) -> Path:
     return output_path(str(path)) if is_remote(path) else path
 
 
+def of_the_network(error: BaseException) -> bool:
+    """Whether an error says that an object store cannot be reached or refuses us."""
+    if isinstance(error, OSError):
+        return error.errno == UNREACHABLE
+    return type(error).__module__.partition(".")[0] in ("botocore", "aiobotocore", "aiohttp")
+
+
 @contextlib.contextmanager
 def reaching(path: Path) -> Generator[None]:
     """What the network does becomes an OSError with errno UNREACHABLE."""
@@ -87,6 +94,18 @@ def file_size(path: Path) -> int:
 def file_sha256(path: Path) -> str:
     with reaching(path), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+
+
+def list_files(folder: Path) -> dict[str, int]:
+    """Relative path -> bytes of every file under a folder, sorted; one listing of a store."""
+    if is_remote(folder):
+        place = cast(Any, folder)
+        with reaching(folder):
+            found = place.fs.find(place.path, detail=True)
+        start = len(place.path.rstrip("/")) + 1
+        return {name[start:]: int(about["size"]) for name, about in sorted(found.items())}
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.stat().st_size for path in files}
 
 
 def make_folder(path: Path) -> None:

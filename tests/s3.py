@@ -35,12 +35,20 @@ def server() -> Generator[str]:
     try:
         _wait(url, process)
         os.environ.update(ENVIRONMENT, AWS_ENDPOINT_URL=url)
+        forget_connections()
         yield url
     finally:
         os.environ.clear()
         os.environ.update(before)
         process.kill()
         process.wait()
+
+
+def forget_connections() -> None:
+    """fsspec keeps one connection for equal arguments, whatever the environment says since."""
+    import s3fs
+
+    s3fs.S3FileSystem.clear_instance_cache()
 
 
 def _wait(url: str, process: "subprocess.Popen[bytes]") -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from pipeline.errors import UserError
-from stages.storage import UNREACHABLE
+from stages.storage import of_the_network
 
 COMMANDS = {
     "run": "Run TARGETS: stages joined by +, or all; what is done is kept.",
@@ -51,10 +51,14 @@ class _Commands(click.Group):
         except UserError as error:
             click.echo(f"error: {error}", err=True)
             ctx.exit(error.exit_code)
-        except OSError as error:
-            if error.errno != UNREACHABLE:
+        except Exception as error:
+            if not of_the_network(error):
                 raise
-            click.echo(f"error: {error.filename}: {error.strerror}", err=True)
+            click.echo(
+                f"error: the object store cannot be reached ({error}); check the address, the "
+                "credentials and AWS_ENDPOINT_URL",
+                err=True,
+            )
             ctx.exit(2)
 
 

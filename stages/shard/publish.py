@@ -21,8 +21,8 @@ from stages.shard.layout import canonical, marker_of, publish_bytes, seal
 from stages.shard.layout import unseal as unseal_marker
 from stages.storage import (
     file_sha256,
-    file_size,
     is_remote,
+    list_files,
     read_bytes,
     remove_tree,
     sync,
@@ -50,13 +50,7 @@ def content_hash(content: ShardArrays, config: ShardConfig) -> str:
 
 def checksums(folder: Path) -> dict[str, list[Any]]:
     """Relative path -> [bytes, sha256] of every file under `folder`."""
-    return {name: [size, file_sha256(folder / name)] for name, size in sizes(folder).items()}
-
-
-def sizes(folder: Path) -> dict[str, int]:
-    """Relative path -> bytes of every file under `folder`."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): file_size(path) for path in files}
+    return {name: [size, file_sha256(folder / name)] for name, size in list_files(folder).items()}
 
 
 def is_published(shard: Path, content: str | None = None) -> bool:
@@ -71,7 +65,7 @@ def is_published(shard: Path, content: str | None = None) -> bool:
     if content not in (None, body["content"]):
         return False
     if is_remote(shard):
-        return sizes(shard) == {name: size for name, (size, _) in body["files"].items()}
+        return list_files(shard) == {name: size for name, (size, _) in body["files"].items()}
     return body["files"] == checksums(shard)
 
 
@@ -107,7 +101,7 @@ class StagedShard:
             write_bytes(self.shard / name, read_bytes(self.temporary / name))
 
         with ThreadPoolExecutor(CONNECTIONS) as pool:
-            list(pool.map(put, sizes(self.temporary)))
+            list(pool.map(put, list_files(self.temporary)))
 
     def discard(self) -> None:
         """Take away the temporary; above one on its way to an object store there is another."""

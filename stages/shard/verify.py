@@ -27,7 +27,7 @@ from stages.shard.open import (
     shard_files,
 )
 from stages.shard.publish import array_attributes
-from stages.storage import file_sha256, is_remote, output_path
+from stages.storage import file_sha256, is_remote, list_files, output_path
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,8 +135,8 @@ def _shard_files(out: Path, shard: Path, marker_sha256: str, deep: bool) -> Iter
     except DatasetError as error:
         yield _problem(out, marker, "marker", str(error))
         return
-    there = {p.relative_to(shard).as_posix() for p in shard.rglob("*") if p.is_file()}
-    for name in sorted(set(files) | there):
+    there = list_files(shard)
+    for name in sorted({*files, *there}):
         path = shard / name
         if not is_remote(path) and path.is_symlink():
             yield _problem(out, path, "extra", "a link; a dataset holds plain files only")
@@ -144,9 +144,9 @@ def _shard_files(out: Path, shard: Path, marker_sha256: str, deep: bool) -> Iter
             yield _problem(out, path, "missing", f"a file of {files[name][0]} bytes is gone")
         elif name not in files:
             yield _problem(out, path, "extra", "not named by the shard's marker")
-        elif path.stat().st_size != files[name][0]:
-            size = path.stat().st_size
-            yield _problem(out, path, "checksum", f"{size} bytes, expected {files[name][0]}")
+        elif there[name] != files[name][0]:
+            message = f"{there[name]} bytes, expected {files[name][0]}"
+            yield _problem(out, path, "checksum", message)
         elif deep and file_sha256(path) != files[name][1]:
             yield _problem(out, path, "checksum", "not the bytes that were written")
 
