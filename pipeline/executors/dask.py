@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Any
 
-from pipeline.errors import UserError
+from pipeline.errors import SchedulerLostError, UserError
 from pipeline.work import Failure, Result, Task, work
 
 SLOTS_S = 5.0  # how long a count of workers holds, s; asking costs the scheduler a message
@@ -112,7 +112,7 @@ class DaskExecutor:
                     flight.start(waiting)
                     waiting = next(source, None)
                 yield from flight.collect()
-            except (_LostError, OSError):  # OSError: asked while there was no connection
+            except (SchedulerLostError, OSError):  # OSError: asked while there was no connection
                 self._return()
                 flight = flight.again(self._client)
 
@@ -150,10 +150,6 @@ class DaskExecutor:
             self._cluster.close()
 
 
-class _LostError(Exception):
-    """The scheduler forgot the blocks in flight, or nobody is left to do them."""
-
-
 class _Flight:
     """Submitted blocks. Each step costs the same however many there are."""
 
@@ -183,10 +179,10 @@ class _Flight:
     def collect(self) -> list[tuple[Task, Result]]:
         """Results that are there, after waiting for one or for the next deadline.
 
-        Raises _LostError when the connection is lost; `tasks` are then what has to be sent again.
+        Raises SchedulerLostError when the connection is lost; `tasks` are then what has to be sent again.
         """
         if self._lost:
-            raise _LostError
+            raise SchedulerLostError
         while self._deadlines and self._deadlines[0][2] not in self.tasks:
             heapq.heappop(self._deadlines)
         left = self._deadlines[0][0] - time.monotonic()
@@ -212,7 +208,7 @@ class _Flight:
         if not late:
             return []
         if not self._client.nthreads():
-            raise _LostError
+            raise SchedulerLostError
         keys = {future.key for future in late}
         processing = self._client.processing()
         stuck = [address for address, found in processing.items() if keys & set(found)]
