@@ -179,7 +179,7 @@ class _Flight:
     def collect(self) -> list[tuple[Task, Result]]:
         """Results that are there, after waiting for one or for the next deadline.
 
-        Raises SchedulerLostError when the connection is lost; `tasks` are then what has to be sent again.
+        Raises SchedulerLostError when the connection is lost; `tasks` are then to be sent again.
         """
         if self._lost:
             raise SchedulerLostError
