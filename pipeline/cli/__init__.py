@@ -19,7 +19,9 @@ COMMANDS = {
     "prune": "Drop blocks of OUT that its config no longer needs, and leftovers.",
     "view": "Look at a cloud, its grasps or its labels.",
     "hand": "List the hands, or check a hand file and draw it.",
-    "crop": "Cut a cloud from a depth image with the dataset's crop.",
+    "crop": "Cut a cloud from a frame of a depth camera with the dataset's crop.",
+    "calibrate-table": "Say where the table is in a frame of a depth camera.",
+    "hand-eye": "Say where the camera is on the robot, and how well poses agree.",
     "label": "Label grasps that someone else published.",
     "noise": "Fit a sensor's noise to frames of a real camera.",
     "compare": "How far a dataset's clouds are from those of a real camera.",
@@ -39,7 +41,8 @@ class _Commands(click.Group):
             return None
         if cmd_name in ("run", "extend", "label"):
             one_thread()
-        return getattr(import_module(f"pipeline.cli.{cmd_name}"), cmd_name)
+        name = cmd_name.replace("-", "_")
+        return getattr(import_module(f"pipeline.cli.{name}"), name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

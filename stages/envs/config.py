@@ -6,6 +6,8 @@ others are this project's, chosen for speed and recorded in the protocol hash.
 
 from dataclasses import dataclass, field
 
+from stages.envs.real.config import RealEnvConfig
+
 MAX_WORKERS = 48
 
 
@@ -166,6 +168,10 @@ class MjEnvConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EnvConfig:
-    """Which environment to build: MuJoCo when `mj_env_config` is set, else ManiSkill."""
+    """Which environment to build: MuJoCo when `mj_env_config` is set, else ManiSkill.
+
+    `real_env_config` goes before both: a robot and a camera.
+    """
 
     mj_env_config: MjEnvConfig | None = None
+    real_env_config: RealEnvConfig | None = None

@@ -95,7 +95,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_other_examples_read_it(dataset: Path) -> None:
-    assert "points in the camera frame, crop" in run("examples/02_crop_on_the_robot.py", dataset)
+    assert "points in the camera frame, crop" in run("examples/04_crop_on_robot.py", dataset)
     text = run("examples/03_read_a_shard.py", dataset)
     assert "unit m, frame camera" in text
     assert "grasps of panda_gripper on its objects" in text

@@ -1,6 +1,6 @@
 """The robot's side: a depth image and a mask in, the cloud that training saw out.
 
-    python examples/02_crop_on_the_robot.py [dataset]
+    python examples/04_crop_on_robot.py [dataset]
 
 Needs numpy only. The images here are made up; take your camera's. The CropSpec comes from the
 dataset, and its digest is checked, so that the network gets what it was trained on.
