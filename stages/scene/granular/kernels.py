@@ -6,8 +6,8 @@ that nothing depends on the order in which threads ran. The two grains of a pair
 impulse each on its own; all operations are odd under the exchange of the two, so the impulses are
 opposite to the last bit and momentum is conserved.
 
-Grains have no spin: contacts see the velocities of centres, as in the method's 3x3 contact
-Jacobian. Partners: a grain by its number, walls and bodies by negative codes.
+Without spin, contacts see the velocities of centres, as in the method's 3x3 contact Jacobian;
+with it, those of the surfaces. Partners: a grain by its number, walls and bodies by negative codes.
 """
 
 from typing import Any
@@ -20,6 +20,7 @@ wp.set_module_options(MODULE_OPTIONS)
 
 SLOTS = 24  # contacts of one grain: at most 12 neighbours touch a sphere, some more lie near
 FLOOR, EAST, WEST, NORTH, SOUTH, SIDE = -1, -2, -3, -4, -5, -6
+SIDES = (EAST, WEST, NORTH, SOUTH, SIDE)
 FIRST_BODY = -7  # body b is FIRST_BODY - b
 
 OVERFLOW, JUMPED = 1, 2  # flags
@@ -58,6 +59,9 @@ class Material:
 
     radius: float
     mass: float
+    arm: float  # m, of a contact about the centre: the radius, or 0 for grains that do not spin
+    inertia: float  # kg m^2
+    give: float  # of the surface to a push across, over that of the centre: 1 + m arm^2 / inertia
     friction: float
     friction_wall: float
     friction_body: float
@@ -326,6 +330,7 @@ def detect(
 def contacts(
     x: wp.array(dtype=wp.vec3),
     v: wp.array(dtype=wp.vec3),
+    spin: wp.array(dtype=wp.vec3),
     pull: wp.vec3,
     dt: float,
     material: Material,
@@ -344,23 +349,29 @@ def contacts(
     ahead: wp.array2d(dtype=wp.vec3),
     free: wp.array(dtype=wp.vec3),
     first: wp.array(dtype=wp.vec3),
+    first_spin: wp.array(dtype=wp.vec3),
 ):
     """Second: contact frames, velocities without (`free`) and with the first impulses."""
     i = wp.tid()
     total = wp.vec3(0.0, 0.0, 0.0)
+    turn = wp.vec3(0.0, 0.0, 0.0)
     for s in range(counts[i]):
-        total += set_contact(
+        p = set_contact(
             i, s, x, dt, material, container, bodies, partners,
             old_counts[i], old_partners, old_impulse, warm, normal, wanted, moving, impulse, ahead,
         )  # fmt: skip
+        total += p
+        turn += wp.cross(normal[i, s], p)
     free[i] = v[i] + dt * pull
     first[i] = free[i] + total / material.mass
+    first_spin[i] = spin[i] - turn * (material.arm / material.inertia)
 
 
 @wp.kernel
 def detect_and_contacts(
     x: wp.array(dtype=wp.vec3),
     v: wp.array(dtype=wp.vec3),
+    spin: wp.array(dtype=wp.vec3),
     per_metre: float,
     head: wp.array(dtype=int),
     chain: wp.array(dtype=int),
@@ -382,6 +393,7 @@ def detect_and_contacts(
     ahead: wp.array2d(dtype=wp.vec3),
     free: wp.array(dtype=wp.vec3),
     first: wp.array(dtype=wp.vec3),
+    first_spin: wp.array(dtype=wp.vec3),
     flags: wp.array(dtype=int),
 ):
     """Both at once, for comparison: the same numbers."""
@@ -390,19 +402,25 @@ def detect_and_contacts(
         i, x, per_metre, head, chain, material, container, bodies, partners, flags
     )
     total = wp.vec3(0.0, 0.0, 0.0)
+    turn = wp.vec3(0.0, 0.0, 0.0)
     for s in range(counts[i]):
-        total += set_contact(
+        p = set_contact(
             i, s, x, dt, material, container, bodies, partners,
             old_counts[i], old_partners, old_impulse, warm, normal, wanted, moving, impulse, ahead,
         )  # fmt: skip
+        total += p
+        turn += wp.cross(normal[i, s], p)
     free[i] = v[i] + dt * pull
     first[i] = free[i] + total / material.mass
+    first_spin[i] = spin[i] - turn * (material.arm / material.inertia)
 
 
 @wp.kernel
 def solve(
     before: wp.array(dtype=wp.vec3),
+    spin_before: wp.array(dtype=wp.vec3),
     free: wp.array(dtype=wp.vec3),
+    spin: wp.array(dtype=wp.vec3),
     partners: wp.array2d(dtype=int),
     counts: wp.array(dtype=int),
     normal: wp.array2d(dtype=wp.vec3),
@@ -413,6 +431,7 @@ def solve(
     impulse: wp.array2d(dtype=wp.vec3),
     ahead: wp.array2d(dtype=wp.vec3),
     after: wp.array(dtype=wp.vec3),
+    spin_after: wp.array(dtype=wp.vec3),
 ):
     """One sweep of Projected Jacobi, from the velocities `before` to those `after`.
 
@@ -422,28 +441,33 @@ def solve(
     """
     i = wp.tid()
     vi = before[i]
+    wi = spin_before[i]
     mine = counts[i]
     total = wp.vec3(0.0, 0.0, 0.0)
+    turn = wp.vec3(0.0, 0.0, 0.0)
     for s in range(mine):
         partner = partners[i, s]
         n = normal[i, s]
         parts = mine
         mu = material.friction_body
         other = moving[i, s]
+        rolling = wi
         if partner >= 0:
             other = before[partner]
+            rolling = wi + spin_before[partner]
             parts = mine + counts[partner]
             mu = material.friction
         elif partner > -7:
             mu = material.friction_wall
-        c = vi - other
+        c = vi - other - material.arm * wp.cross(rolling, n)
+        closing = wp.dot(c, n)
         step = material.relaxation * material.mass / float(parts)
-        p = ahead[i, s] - step * (c - wanted[i, s] * n)
-        along = wp.dot(p, n)
-        across = p - along * n
-        if along <= 0.0:
-            p = wp.vec3(0.0, 0.0, 0.0)
-        else:
+        guess = ahead[i, s]
+        along = wp.dot(guess, n)
+        across = guess - along * n - (step / material.give) * (c - closing * n)
+        along -= step * (closing - wanted[i, s])
+        p = wp.vec3(0.0, 0.0, 0.0)
+        if along > 0.0:
             most = mu * along
             size = wp.length(across)
             if size > most:
@@ -453,18 +477,22 @@ def solve(
         impulse[i, s] = p
         ahead[i, s] = next
         total += next
+        turn += wp.cross(n, next)
     after[i] = free[i] + total / material.mass
+    spin_after[i] = spin[i] - turn * (material.arm / material.inertia)
 
 
 @wp.kernel
 def move(
     v_new: wp.array(dtype=wp.vec3),
+    spin_new: wp.array(dtype=wp.vec3),
     dt: float,
     farthest: float,
     cycle_low: float,
     cycle_high: float,
     x: wp.array(dtype=wp.vec3),
     v: wp.array(dtype=wp.vec3),
+    spin: wp.array(dtype=wp.vec3),
     flags: wp.array(dtype=int),
 ):
     """Symplectic Euler: the new velocity moves the grain; the cyclic boundary lifts it up again."""
@@ -478,6 +506,7 @@ def move(
         p = wp.vec3(p[0], p[1], p[2] + cycle_high - cycle_low)
     x[i] = p
     v[i] = u
+    spin[i] = spin_new[i]
 
 
 @wp.kernel

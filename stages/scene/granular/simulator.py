@@ -70,6 +70,9 @@ class SimulatorConfig:
     friction: float = 0.5  # between grains
     friction_wall: float = 0.5
     friction_body: float = 0.5
+    # Grains turn and roll. False as published: contacts then push centres, which do not turn, as if
+    # rolling were impossible, and slopes stand far steeper than those of spheres.
+    spin: bool = True
     timestep: float = 1e-3
     iterations: int = 20  # sweeps per step
     relaxation: float = 1.0  # of a sweep; up to 2 is stable
@@ -115,6 +118,11 @@ class SimulatorConfig:
         """Of one grain, kg."""
         return self.density * 4 / 3 * np.pi * self.radius**3
 
+    @property
+    def inertia(self) -> float:
+        """Of one grain, a solid sphere, about its centre, kg m^2."""
+        return 0.4 * self.mass * self.radius**2
+
 
 class Simulator:
     """`advance` steps; `positions` and `velocities` read the state; forces are of the last step."""
@@ -151,6 +159,9 @@ class Simulator:
         with wp.ScopedDevice(self.device):
             self._x, self._v = wp.array(x, dtype=wp.vec3), wp.array(v, dtype=wp.vec3)
             self._free, self._one, self._two = (wp.zeros(n, dtype=wp.vec3) for _ in range(3))
+            self._spin, self._spin_one, self._spin_two = (
+                wp.zeros(n, dtype=wp.vec3) for _ in range(3)
+            )
             self._head = wp.empty(max(1, int(config.buckets_per_grain * n)), dtype=int)
             self._chain = wp.empty(n, dtype=int)
             self._partners = [wp.zeros((n, slots), dtype=int) for _ in range(2)]
@@ -185,7 +196,9 @@ class Simulator:
 
     def _make_material(self) -> k.Material:
         c, m = self.config, k.Material()
-        m.radius, m.mass = c.radius, c.mass
+        m.radius, m.mass, m.inertia = c.radius, c.mass, c.inertia
+        m.arm = c.radius if c.spin else 0.0
+        m.give = 1 + c.mass * m.arm**2 / c.inertia
         m.friction, m.friction_wall, m.friction_body = c.friction, c.friction_wall, c.friction_body
         m.margin, m.baumgarte, m.relaxation = c.margin * c.radius, c.baumgarte, c.relaxation
         return m
@@ -237,28 +250,27 @@ class Simulator:
         last = [self._partners[old], self._counts[old], self._impulse[old], c.warm_start]
         frames = [self._normal, self._wanted, self._moving, self._impulse[new], self._ahead]
         pull = wp.vec3(*c.gravity)
-        ends = [self._free, self._one]
+        ends = [self._free, self._one, self._spin_one]
         if c.split:
             wp.launch(k.detect, n, [*where, *world], [*rows, self._flags])
-            wp.launch(
-                k.contacts, n, [self._x, self._v, pull, dt, *world, *rows, *last], [*frames, *ends]
-            )
+            inputs = [self._x, self._v, self._spin, pull, dt, *world, *rows, *last]
+            wp.launch(k.contacts, n, inputs, [*frames, *ends])
         else:
-            where = [self._x, self._v, self._per_metre, self._head, self._chain]
+            where = [self._x, self._v, self._spin, self._per_metre, self._head, self._chain]
             inputs = [*where, pull, dt, *world, *rows, *last]
             wp.launch(k.detect_and_contacts, n, inputs, [*frames, *ends, self._flags])
-        before, after = self._one, self._two
+        before, after = [self._one, self._spin_one], [self._two, self._spin_two]
         given = [*rows, self._normal, self._wanted, self._moving, self._material]
         impulses = [self._impulse[new], self._ahead]
         for sweep in range(c.iterations):
             last = sweep + 1 == c.iterations
             momentum = sweep / (sweep + 3) if c.accelerate and not last else 0.0
-            wp.launch(k.solve, n, [before, self._free, *given, momentum], [*impulses, after])
+            inputs = [*before, self._free, self._spin, *given, momentum]
+            wp.launch(k.solve, n, inputs, [*impulses, *after])
             before, after = after, before
         low, high = c.cycle
-        wp.launch(
-            k.move, n, [before, dt, 2 * c.radius, low, high], [self._x, self._v, self._flags]
-        )
+        state = [self._x, self._v, self._spin, self._flags]
+        wp.launch(k.move, n, [*before, dt, 2 * c.radius, low, high], state)
         if self.bodies:
             b = self._bodies
             wp.launch(k.move_bodies, self.bodies, [dt, b.velocity, b.spin], [b.position, b.rotation])
@@ -273,10 +285,18 @@ class Simulator:
         """(N, 3) m/s, world."""
         return self._v.numpy().copy()
 
+    def spins(self) -> NDArray[np.float32]:
+        """(N, 3) rad/s, world; zeros for grains that do not spin."""
+        return self._spin.numpy().copy()
+
     def energy(self) -> float:
         """Kinetic and potential, J; the potential of gravity is zero at the origin."""
-        v, x = self.velocities().astype(np.float64), self.positions().astype(np.float64)
-        return float(self.config.mass * (0.5 * (v**2).sum() - (x @ np.array(self.config.gravity)).sum()))
+        x, v, w = (
+            a.astype(np.float64) for a in (self.positions(), self.velocities(), self.spins())
+        )
+        c = self.config
+        moving = 0.5 * (c.mass * (v**2).sum() + c.inertia * (w**2).sum())
+        return float(moving - c.mass * (x @ np.array(c.gravity)).sum())
 
     def momentum(self) -> Float:
         """(3,) kg m/s."""
@@ -324,6 +344,13 @@ class Simulator:
         found = self._contacts()
         mine = np.isin(found["partner"], codes)
         return -found["impulse"][mine].sum(axis=0) / self.config.timestep
+
+    def wall_pressure(self) -> float:
+        """N, sum of the normal forces on the upright walls."""
+        found = self._contacts()
+        mine = np.isin(found["partner"], k.SIDES)
+        normal = self._normal.numpy()[found["grain"][mine], found["slot"][mine]]
+        return float((found["impulse"][mine] * normal).sum() / self.config.timestep)
 
     def _start_position(self, body: int) -> Float:
         """(3,) where the body was when the contacts of the last step were found."""
