@@ -119,6 +119,11 @@ class SimulatorConfig:
         return self.density * 4 / 3 * np.pi * self.radius**3
 
     @property
+    def reach(self) -> float:
+        """m from a grain's centre within which it sees walls and bodies."""
+        return self.radius * (1 + self.margin)
+
+    @property
     def inertia(self) -> float:
         """Of one grain, a solid sphere, about its centre, kg m^2."""
         return 0.4 * self.mass * self.radius**2
@@ -172,7 +177,7 @@ class Simulator:
             self._moving = wp.zeros((n, slots), dtype=wp.vec3)
             self._wanted = wp.zeros((n, slots), dtype=float)
             self._flags = wp.zeros(2, dtype=int)
-            self._bodies = _pack(bodies, near)
+            self._bodies = _pack(bodies, config.reach)
         self.bodies = len(bodies)
         self._now = 0
         self._material = self._make_material()
@@ -412,7 +417,7 @@ def _set(array: Any, row: int, value: NDArray[Any]) -> None:
     array.assign(values)
 
 
-def _pack(bodies: Sequence[Body], near: float) -> k.Bodies:
+def _pack(bodies: Sequence[Body], reach: float) -> k.Bodies:
     """Arrays of all bodies; a grid that several share is stored once."""
     grids: list[DistanceGrid] = []
     which: list[int] = []
@@ -422,10 +427,10 @@ def _pack(bodies: Sequence[Body], near: float) -> k.Bodies:
             found = len(grids)
             grids.append(body.grid)
         which.append(found)
-        if body.grid.margin < near / 2:
+        if body.grid.margin < reach:
             raise GrainsError(
                 f"body: its grid reaches {body.grid.margin} m beyond the mesh, grains need "
-                f"{near / 2} m; build it with a larger margin"
+                f"{reach} m; build it with a larger margin"
             )
     out = k.Bodies()
     out.count = len(bodies)

@@ -158,14 +158,15 @@ def test_a_cloud_of_collisions_keeps_momentum_and_angular_momentum_and_loses_ene
     velocities = -8.0 * start + rng.normal(0, 0.1, start.shape)  # they fly together
     config = SimulatorConfig(radius=R, gravity=(0, 0, 0))
     cloud = simulator(start, config, velocities=velocities, container=Ground(floor=False))
-    scale = config.mass * np.abs(cloud.velocities()).sum()
+    scale = float(config.mass * np.abs(cloud.velocities()).sum())
 
     def angular() -> np.ndarray:
         x, v = cloud.positions().astype(float), cloud.velocities().astype(float)
         orbital = config.mass * np.cross(x, v).sum(axis=0)
         return orbital + config.inertia * cloud.spins().astype(float).sum(axis=0)
 
-    momentum, turning, energy = cloud.momentum(), angular(), cloud.energy()
+    momentum, turning = cloud.momentum(), angular()
+    first = energy = cloud.energy()
     for _ in range(10):
         cloud.advance(10)
         assert cloud.momentum() == pytest.approx(momentum, abs=1e-6 * scale)
@@ -173,8 +174,7 @@ def test_a_cloud_of_collisions_keeps_momentum_and_angular_momentum_and_loses_ene
         assert angular() == pytest.approx(turning, abs=1e-3 * scale * 0.05)
         assert cloud.energy() <= energy * (1 + 1e-6)
         energy = cloud.energy()
-    assert cloud.contact_count() > 100
-    assert energy < 0.5 * config.mass * (velocities**2).sum() * 0.5
+    assert energy < 0.5 * first
 
 
 def test_forces_at_rest_are_weights() -> None:
@@ -274,12 +274,13 @@ def test_a_frictionless_bin_is_hydrostatic_and_a_rough_one_follows_janssen() -> 
     """Floor load of a tall round bin whose floor gives way slowly, so that friction is all used.
 
     Without friction the floor carries all. With it, Janssen (1895): the load saturates at
-    W (1 - exp(-H / l)) l / H with l = D / 4 mu K, K between Rankine's active value and 1.
+    W (1 - exp(-H / l)) l / H with l = D / 4 mu K, K between 1 and Rankine's active
+    (1 - sin) / (1 + sin), 0.17 for the 45 degrees of grains that do not roll.
     """
     smooth, weight, _, _ = silo(0.0)
-    assert smooth == pytest.approx(weight, rel=0.03)
+    assert smooth == pytest.approx(weight, rel=3e-3)
     floor, weight, sideways, height = silo(0.5)
-    diameter = 8 * 2 * R
+    diameter = 7 * 2 * R
     used = (weight - floor) / sideways  # mean friction over mean normal force
     assert used == pytest.approx(0.5, abs=0.1)
 
@@ -287,30 +288,32 @@ def test_a_frictionless_bin_is_hydrostatic_and_a_rough_one_follows_janssen() -> 
         length = diameter / (4 * 0.5 * k)
         return weight * length / height * (1 - np.exp(-height / length))
 
-    assert load(1.0) < floor < load(0.3)
+    assert load(1.0) < floor < load(0.17)
     assert floor < 0.6 * weight
 
 
 def silo(mu: float) -> tuple[float, float, float, float]:
     """Load on the floor, weight, sum of normal forces on the wall (N), height of the fill (m)."""
-    radius, count = 8 * R, 1100
+    radius, count = 7 * R, 800
     side = radius / np.sqrt(2)
-    config = SimulatorConfig(radius=R, friction=0.4, friction_wall=mu, friction_body=0.4)
+    config = SimulatorConfig(
+        radius=R, friction=0.4, friction_wall=mu, friction_body=0.4, spin=False
+    )
     plate = mesh_grid(trimesh.creation.cylinder(radius * 1.3, 0.04), 0.005)
     start = layers(count, side, side, 0.0, R, np.random.default_rng(1))
     bin_ = simulator(
         start, config, container=Cylinder(radius=radius, floor=False),
         bodies=[Body(grid=plate, position=[0, 0, -0.02])],
     )  # fmt: skip
-    bin_.advance(700)
+    bin_.advance(1000)
     bin_.drive(0, velocity=[0, 0, -0.01])
     bin_.advance(100)
-    loads = []
-    for _ in range(20):
-        bin_.advance(10)
-        contacts = bin_.wall_pressure()
-        loads.append([-bin_.body_wrench(0)[2], contacts])
+    loads, before = [], bin_.momentum()[2]
+    for _ in range(150):
+        bin_.advance(1)
+        loads.append([-bin_.body_wrench(0)[2], bin_.wall_pressure()])
     floor, sideways = np.mean(loads, axis=0)
+    floor -= (bin_.momentum()[2] - before) / (150 * config.timestep)  # what still sinks
     x = bin_.positions()
     height = float(np.sort(x[:, 2])[-20:].mean() - x[:, 2].min() + 2 * R)
     return float(floor), count * config.mass * G, float(sideways), height
@@ -331,7 +334,5 @@ def test_no_grain_leaves_a_stirred_box_in_ten_thousand_steps() -> None:
         x = stirred.positions()
         assert np.abs(x[:, :2]).max() < half  # centres; what a wall loses at most is half a grain
         assert x[:, 2].min() > 0.5 * R
-    assert stirred.body_pose(0)[3:] == pytest.approx([1, 0, 0, 0], abs=1e-3) or stirred.body_pose(0)[
-        3
-    ] == pytest.approx(-1, abs=1e-3)
+    assert abs(stirred.body_pose(0)[3]) == pytest.approx(1, abs=1e-3)  # ten whole turns
     assert np.abs(stirred.velocities()).max() > 0.01  # it was stirred all along
