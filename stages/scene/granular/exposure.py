@@ -63,7 +63,9 @@ def exposure(
     radius: float,
     device: str = "cpu",
 ) -> tuple[Float, Float]:
-    """Buried fraction (O,) and exposed area (O,) m^2 of objects at `poses` (O, 7) in `grains` (G, 3).
+    """Buried fraction (O,) and exposed area (O,), m^2, of objects in grains.
+
+    `poses` (O, 7) are the objects', `grains` (G, 3) the centres, m, both in the world.
 
     Buried fraction: the share that grains take from the open directions of the surface that sees
     the sky without them; 0 without grains, 1 when nothing looks out. Exposed area: that surface's

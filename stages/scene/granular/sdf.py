@@ -103,8 +103,8 @@ def distance_grid(
         values = out.numpy().reshape(dims)
     if not (values < 0).any():
         raise GrainsError(
-            f"body: no knot of the grid lies inside the mesh; it is thinner than {spacing * 1e3:.2f}"
-            " mm, make the spacing smaller"
+            f"body: no knot of the grid lies inside the mesh; it is thinner than the spacing of "
+            f"{spacing * 1e3:.2f} mm, make that smaller"
         )
     return DistanceGrid(
         low=low.astype(np.float32).astype(np.float64),

@@ -278,7 +278,8 @@ class Simulator:
         wp.launch(k.move, n, [*before, dt, 2 * c.radius, low, high], state)
         if self.bodies:
             b = self._bodies
-            wp.launch(k.move_bodies, self.bodies, [dt, b.velocity, b.spin], [b.position, b.rotation])
+            moved = [b.position, b.rotation]
+            wp.launch(k.move_bodies, self.bodies, [dt, b.velocity, b.spin], moved)
 
     # -- reading ------------------------------------------------------------------------------
 

@@ -322,9 +322,7 @@ def silo(mu: float) -> tuple[float, float, float, float]:
 def test_no_grain_leaves_a_stirred_box_in_ten_thousand_steps() -> None:
     half = 6 * R
     paddle = trimesh.creation.box([1.6 * half, 1.2 * R, 8 * R])
-    body = Body(
-        grid=mesh_grid(paddle, 0.002), position=[0, 0, 4.5 * R], spin=[0, 0, 2 * np.pi]
-    )
+    body = Body(grid=mesh_grid(paddle, 0.002), position=[0, 0, 4.5 * R], spin=[0, 0, 2 * np.pi])
     rng = np.random.default_rng(5)
     start = layers(60, half, half, 9 * R, R, rng)
     config = SimulatorConfig(radius=R, iterations=8)
