@@ -13,20 +13,20 @@ class GrainsConfig:
     The inside of the bin stands on the table top around the origin.
     """
 
-    radius: float = 0.006  # of the grains, all alike
+    radius: float = 0.007  # of the grains, all alike
     density: float = 2500.0  # of a grain: glass, quartz
     friction: float = 0.5  # between grains
     friction_wall: float = 0.5
     friction_object: float = 0.5
-    bin_size: tuple[float, float, float] = (0.32, 0.32, 0.12)  # inside: x, y, height
-    fill_min: float = 0.04  # depth of the bed, drawn for each scene
-    fill_max: float = 0.09
+    bin_size: tuple[float, float, float] = (0.28, 0.28, 0.14)  # inside: x, y, height
+    fill_min: float = 0.05  # depth of the bed, drawn for each scene
+    fill_max: float = 0.12
     # Height of an object's lowest point above the floor of the bin, drawn for each object.
     lift_min: float = 0.0
-    lift_max: float = 0.04
+    lift_max: float = 0.02
     max_grains: int = 50_000
     timestep: float = 1e-3
-    iterations: int = 20  # sweeps of the solver per step
+    iterations: int = 12  # sweeps of the solver per step
     # At rest below this speed, root mean square over the grains, for `rest_window`.
     rest_speed: float = 0.005
     rest_window: float = 0.1

@@ -43,7 +43,7 @@ def look(
     if wp.dot(ray, normal[i]) > 0.0:
         found = wp.mesh_query_ray(mesh, origin[i], ray, far)
         if not found.result:
-            result = 2
+            result = int(2)
             near = wp.bvh_query_ray(tree, origin[i], ray)
             g = int(0)
             while wp.bvh_query_next(near, g):

@@ -448,32 +448,33 @@ def solve(
     for s in range(mine):
         partner = partners[i, s]
         n = normal[i, s]
-        parts = mine
-        mu = material.friction_body
-        other = moving[i, s]
+        parts = int(mine)
+        mu = float(material.friction)
+        c = vi
         rolling = wi
         if partner >= 0:
-            other = before[partner]
+            c = vi - before[partner]
             rolling = wi + spin_before[partner]
             parts = mine + counts[partner]
-            mu = material.friction
-        elif partner > -7:
-            mu = material.friction_wall
-        c = vi - other - material.arm * wp.cross(rolling, n)
+        else:
+            c = vi - moving[i, s]
+            mu = wp.where(partner > -7, material.friction_wall, material.friction_body)
         closing = wp.dot(c, n)
         step = material.relaxation * material.mass / float(parts)
         guess = ahead[i, s]
         along = wp.dot(guess, n)
-        across = guess - along * n - (step / material.give) * (c - closing * n)
-        along -= step * (closing - wanted[i, s])
+        pressed = along - step * (closing - wanted[i, s])
         p = wp.vec3(0.0, 0.0, 0.0)
-        if along > 0.0:
-            most = mu * along
-            size = wp.length(across)
-            if size > most:
-                across = across * (most / size)
-            p = along * n + across
-        next = p + momentum * (p - impulse[i, s])
+        if pressed > 0.0:
+            slip = c - closing * n - material.arm * wp.cross(rolling, n)
+            across = guess - along * n - (step / material.give) * slip
+            most = mu * pressed
+            size_sq = wp.length_sq(across)
+            if size_sq > most * most:
+                across = across * (most / wp.sqrt(size_sq))
+            p = pressed * n + across
+        last = impulse[i, s]
+        next = p + momentum * (p - last)
         impulse[i, s] = p
         ahead[i, s] = next
         total += next
