@@ -281,6 +281,15 @@ class Simulator:
             moved = [b.position, b.rotation]
             wp.launch(k.move_bodies, self.bodies, [dt, b.velocity, b.spin], moved)
 
+    @property
+    def state(self) -> Any:
+        """Positions as the array on the device, for kernels that only read."""
+        return self._x
+
+    @property
+    def has_floor(self) -> bool:
+        return bool(self._walls.walls & (1 << (-k.FLOOR - 1)))
+
     # -- reading ------------------------------------------------------------------------------
 
     def positions(self) -> NDArray[np.float32]:
