@@ -30,6 +30,7 @@ def _no_numbers() -> NDArray[np.float64]:
 
 BACKGROUND, TABLE, FIRST_OBJECT = 0, 1, 2
 """Segment ids: ours, never a simulator's. Objects of a scene count up from FIRST_OBJECT."""
+TABLE_THICKNESS = 0.02  # m, of the plate under the table top; seen only from the side
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

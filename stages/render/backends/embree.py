@@ -15,11 +15,10 @@ from scipy.spatial import HalfspaceIntersection
 
 from schemas.camera import Camera
 from schemas.frames import pose_to_matrix, sphere_points, transform_points
-from schemas.records import FIRST_OBJECT, TABLE, ObjectAsset, Scene
+from schemas.records import FIRST_OBJECT, TABLE, TABLE_THICKNESS, ObjectAsset, Scene
 from stages.crop import slopes_at
 from stages.render.backends.protocol import VISIBLE_SLACK, Hits
 
-TABLE_THICKNESS = 0.02  # m; seen only from the side
 NO_HIT_SEGMENT = 0
 
 

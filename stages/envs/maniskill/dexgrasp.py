@@ -1,0 +1,391 @@
+"""`DexGrasp`: scene records as ManiSkill sub-scenes, with or without a hand.
+
+Sub-scene i holds scene i. Equal objects (mesh, scale) are one actor over the sub-scenes that hold
+them, built in sorted order, since PhysX's contacts depend on the order of insertion. Works on one
+environment on the CPU and on any number on CUDA.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import sapien
+import torch
+from mani_skill.envs.sapien_env import BaseEnv
+from mani_skill.sensors.camera import CameraConfig
+from mani_skill.utils.registration import register_env
+from mani_skill.utils.structs import Actor, Pose
+from numpy.typing import NDArray
+
+from schemas.camera import Intrinsics
+from schemas.frames import matrix_to_pose, pose_to_matrix
+from schemas.records import FIRST_OBJECT, TABLE, TABLE_THICKNESS, ObjectAsset, Scene
+from stages.envs.errors import EnvConfigError
+from stages.envs.maniskill.agent_table import AGENTS
+from stages.envs.maniskill.agents import agent_class
+from stages.envs.maniskill.meshes import AssetBuilder
+
+Float = NDArray[np.float64]
+PUSH = 0.5  # N, a contact link that pushes harder counts
+NEAR, FAR = 0.01, 30.0  # m; int16 millimetres end at 32.767
+HAND_BIT = 30  # collision group bit of the hand and the table, which do not touch
+NO_ROBOT = "none"
+# Columns: SAPIEN's forward, left, up in the axes of an OpenCV camera (right, down, forward).
+R_CV_SAPIEN = np.array([[0.0, -1.0, 0.0], [0.0, 0.0, -1.0], [1.0, 0.0, 0.0]])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class GraspScene:
+    """What one sub-scene holds; `assets` in the order of `scene.object_ids`."""
+
+    scene: Scene
+    assets: tuple[ObjectAsset, ...]
+    target: int = 0  # index of the object to grasp
+
+    def __post_init__(self) -> None:
+        ids = tuple(asset.object_id for asset in self.assets)
+        if ids != tuple(self.scene.object_ids):
+            raise EnvConfigError(
+                f"scene {self.scene.scene_id!r}: expected the assets of "
+                f"{list(self.scene.object_ids)}, got {list(ids)}"
+            )
+        if ids and not 0 <= self.target < len(ids):
+            raise EnvConfigError(
+                f"scene {self.scene.scene_id!r}: target {self.target} of {len(ids)} objects"
+            )
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class _Group:
+    """One actor: the same mesh at the same scale in some of the sub-scenes."""
+
+    asset: ObjectAsset
+    mass: float
+    weightless: bool
+    scenes: list[int] = field(default_factory=list)
+    slots: list[int] = field(default_factory=list)  # index of the object in each of `scenes`
+    actor: Any = None
+
+
+@register_env("DexGrasp")
+class DexGrasp(BaseEnv):
+    """Objects on tables, or in the air, and perhaps a hand.
+
+    - `scenes`: one GraspScene a sub-scene;
+    - `robot_uids`: of `agent_table.AGENTS`, or "none";
+    - `floating_object`: no table, and no gravity on the objects;
+    - `object_mass` (kg): of every object; None keeps the scene's own;
+    - `physics`: False makes pictures of the objects, for a renderer, which never steps;
+    - `camera`: size and intrinsics of the sensor `camera`; None for no sensor. `normals` adds a
+      second one whose normals are those of the faces.
+    """
+
+    SUPPORTED_ROBOTS: ClassVar[list[str]] = [*AGENTS, NO_ROBOT]
+    SUPPORTED_REWARD_MODES = ("sparse", "none")
+
+    def __init__(
+        self,
+        *args: Any,
+        scenes: Sequence[GraspScene],
+        robot_uids: str = NO_ROBOT,
+        num_envs: int | None = None,
+        floating_object: bool = False,
+        object_mass: float | None = 0.1,
+        friction: float = 0.6,
+        target_lift_dist: float = 0.1,
+        object_jitter: float = 0.0,
+        physics: bool = True,
+        camera: Intrinsics | None = None,
+        normals: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        count = len(scenes) if num_envs is None else num_envs
+        if count != len(scenes) or count < 1:
+            raise EnvConfigError(f"DexGrasp: expected {count} scenes, got {len(scenes)}")
+        if camera is not None and camera.distortion:
+            raise EnvConfigError(
+                "DexGrasp: SAPIEN's cameras have no lens distortion; undistort the intrinsics, or "
+                "render with backend: embree"
+            )
+        self.grasp_scenes = tuple(scenes)
+        self.floating_object, self.object_mass = floating_object, object_mass
+        self.friction, self.target_lift_dist = friction, target_lift_dist
+        self.object_jitter = object_jitter
+        self.physics, self.camera, self.normals = physics, camera, normals
+        super().__init__(*args, num_envs=count, robot_uids=robot_uids, **kwargs)
+
+    # Building ------------------------------------------------------------------------------
+
+    def rebuild(self, scenes: Sequence[GraspScene], seed: Any = None) -> None:
+        """Replace what the sub-scenes hold; as many scenes as there are sub-scenes."""
+        if len(scenes) != self.num_envs:
+            raise EnvConfigError(f"DexGrasp: expected {self.num_envs} scenes, got {len(scenes)}")
+        self.grasp_scenes = tuple(scenes)
+        self.reset(seed=seed, options={"reconfigure": True})
+
+    def _load_agent(self, options: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+        if self.robot_uids == NO_ROBOT:
+            self.agent = None
+            return
+        self.agent = agent_class(self.robot_uids)(
+            self.scene, self._control_freq, self._control_mode, initial_pose=sapien.Pose()
+        )
+        if self.physics:
+            for link in self.agent.robot.links:
+                link.set_collision_group_bit(group=2, bit_idx=HAND_BIT, bit=1)
+
+    def _load_scene(self, options: dict[str, Any]) -> None:
+        self._load_tables()
+        self._groups = self._grouped()
+        for name, group in self._groups.items():
+            builder = AssetBuilder(
+                self.scene,
+                group.asset,
+                collisions=self.physics,
+                mass=group.mass,
+                friction=self.friction,
+                weightless=group.weightless,
+            )
+            builder.set_scene_idxs(group.scenes)
+            builder.initial_pose = self._poses(
+                [self.grasp_scenes[i].scene.object_poses[k] for i, k in zip(*self._places(group))]
+            )
+            group.actor = builder.build(name=name)
+        self.target = self._merged_target()
+        if self.camera is not None:
+            builder = self.scene.create_actor_builder()
+            builder.initial_pose = sapien.Pose()
+            self._camera_actor = builder.build_kinematic(name="camera")
+
+    @staticmethod
+    def _places(group: _Group) -> tuple[list[int], list[int]]:
+        return group.scenes, group.slots
+
+    def _grouped(self) -> dict[str, _Group]:
+        """Actor name -> group, sorted."""
+        groups: dict[tuple[Any, ...], _Group] = {}
+        for i, one in enumerate(self.grasp_scenes):
+            seen: dict[tuple[Any, ...], int] = {}
+            for slot, asset in enumerate(one.assets):
+                mesh = (asset.object_id, asset.sha256, asset.scale)
+                copy = seen[mesh] = seen.get(mesh, -1) + 1
+                mass = self.object_mass
+                mass = float(one.scene.object_masses[slot]) if mass is None else mass
+                weightless = self.floating_object or not one.scene.has_table
+                key = (*mesh, mass, weightless, copy)
+                group = groups.setdefault(
+                    key, _Group(asset=asset, mass=mass, weightless=weightless)
+                )
+                group.scenes.append(i)
+                group.slots.append(slot)
+        return {
+            f"object-{n}-{key[0]}": groups[key] for n, key in enumerate(sorted(groups))
+        }
+
+    def _merged_target(self) -> Actor | None:
+        """One view of every scene's target, in the order of the sub-scenes."""
+        found: dict[int, sapien.Entity] = {}
+        for group in self._groups.values():
+            for entity, i, slot in zip(group.actor._objs, group.scenes, group.slots, strict=True):
+                if slot == self.grasp_scenes[i].target:
+                    found[i] = entity
+        if len(found) < self.num_envs:
+            return None  # a scene without objects
+        entities = [found[i] for i in range(self.num_envs)]
+        target = Actor.create_from_entities(
+            entities, self.scene, torch.arange(self.num_envs), shared_name="target"
+        )
+        target.initial_pose = self._poses(
+            [one.scene.object_poses[one.target] for one in self.grasp_scenes]
+        )
+        target.merged = True
+        self.scene.actor_views["target"] = target
+        return target
+
+    def _load_tables(self) -> None:
+        self._tables: list[tuple[Actor, list[int]]] = []
+        sizes: dict[tuple[float, ...], list[int]] = {}
+        for i, one in enumerate(self.grasp_scenes):
+            if one.scene.has_table and not self.floating_object:
+                sizes.setdefault(tuple(one.scene.table_size.tolist()), []).append(i)
+        for n, (size, scenes) in enumerate(sorted(sizes.items())):
+            builder = self.scene.create_actor_builder()
+            half = [size[0] / 2, size[1] / 2, TABLE_THICKNESS / 2]
+            if self.physics:
+                material = sapien.physx.PhysxMaterial(self.friction, self.friction, 0.0)
+                builder.add_box_collision(half_size=half, material=material)
+                builder.collision_groups = [1, 1, 1 << HAND_BIT, 0]
+            if self.scene.can_render():
+                builder.add_box_visual(
+                    half_size=half, material=sapien.render.RenderMaterial(base_color=[0.4] * 3 + [1])
+                )
+            builder.set_scene_idxs(scenes)
+            builder.initial_pose = self._poses([self._table_middle(i) for i in scenes])
+            self._tables.append((builder.build_kinematic(name=f"table-{n}"), scenes))
+
+    def _table_middle(self, i: int) -> Float:
+        """(7,) pose of the box whose top is the table's."""
+        pose = np.asarray(self.grasp_scenes[i].scene.table_pose, np.float64).copy()
+        pose[:3] -= pose_to_matrix(pose)[:3, 2] * (TABLE_THICKNESS / 2)
+        return pose
+
+    def _poses(self, poses: Any) -> Pose:
+        raw = torch.as_tensor(np.asarray(poses, np.float32).reshape(-1, 7), device=self.device)
+        return Pose.create(raw)
+
+    @property
+    def _default_sensor_configs(self) -> list[CameraConfig]:
+        if self.camera is None:
+            return []
+        K = self.camera
+        common: dict[str, Any] = dict(
+            pose=sapien.Pose(),
+            width=K.width,
+            height=K.height,
+            intrinsic=K.K.astype(np.float32),
+            near=NEAR,
+            far=FAR,
+            mount=self._camera_actor,
+        )
+        configs = [CameraConfig(uid="camera", shader_pack="minimal", **common)]
+        if self.normals:
+            configs.append(CameraConfig(uid="normals", shader_pack="default", **common))
+        return configs
+
+    # State ---------------------------------------------------------------------------------
+
+    def _initialize_episode(self, env_idx: torch.Tensor, options: dict[str, Any]) -> None:
+        """Objects as in the scene records, moved sideways by `object_jitter`; hand at rest.
+
+        The random numbers are those of ManiSkill's batched generators, one a sub-scene, so they
+        depend on its own seed alone.
+        """
+        with torch.device(self.device):
+            poses = [np.array(one.scene.object_poses, np.float64) for one in self.grasp_scenes]
+            if self.object_jitter and self.physics:
+                moved = self._batched_episode_rng[env_idx.cpu().numpy()].uniform(-1, 1, size=(2,))
+                for i, xy in zip(env_idx.tolist(), np.asarray(moved), strict=True):
+                    poses[i][:, :2] += xy * self.object_jitter
+            self.set_object_poses(poses)
+            if self.agent is not None:
+                self.agent.reset(self.agent.rest_qpos)
+                self.agent.robot.set_root_pose(Pose.create(sapien.Pose()))
+
+    def set_object_poses(self, poses: Sequence[Float]) -> None:
+        """Write object poses, (O_i, 7) world for sub-scene i, in the order of its record."""
+        for group in self._groups.values():
+            rows = [poses[i][k] for i, k in zip(group.scenes, group.slots, strict=True)]
+            # a partial reset writes the sub-scenes of the mask alone
+            mask = self.scene._reset_mask[group.actor._scene_idxs].cpu().numpy()
+            if self.gpu_sim_enabled and not mask.all():
+                rows = [row for row, wanted in zip(rows, mask, strict=True) if wanted]
+                if not rows:
+                    continue
+            group.actor.set_pose(self._poses(rows))
+
+    def set_cameras(self, T_world_cam: Float) -> None:
+        """Pose the camera of every sub-scene, (N, 4, 4) OpenCV, world."""
+        poses = np.empty((self.num_envs, 7))
+        for i, T in enumerate(np.asarray(T_world_cam, np.float64)):
+            T = T.copy()
+            T[:3, :3] = T[:3, :3] @ R_CV_SAPIEN
+            poses[i] = matrix_to_pose(T)
+        self._camera_actor.set_pose(self._poses(poses))
+
+    def flush(self) -> None:
+        """Make what was written true: kinematics, and on CUDA the buffers. Time does not pass."""
+        if self.gpu_sim_enabled:
+            self.scene._gpu_apply_all()
+            self.scene.px.gpu_update_articulation_kinematics()
+            self.scene._gpu_fetch_all()
+
+    def get_state_dict(self) -> dict[str, Any]:
+        return super().get_state_dict() if self.agent is not None else self.scene.get_sim_state()
+
+    def _get_obs_agent(self) -> dict[str, Any]:
+        return super()._get_obs_agent() if self.agent is not None else {}
+
+    # What is seen --------------------------------------------------------------------------
+
+    def capture(self, sensor: str = "camera", **textures: bool) -> dict[str, torch.Tensor]:
+        """Pictures of all sub-scenes, (N, H, W, C); `textures` as in `Camera.get_obs`."""
+        wanted = dict.fromkeys(("rgb", "depth", "position", "segmentation"), False) | textures
+        self.scene.update_render(update_sensors=True, update_human_render_cameras=False)
+        camera = self.scene.sensors[sensor]
+        camera.capture()
+        return camera.get_obs(**wanted)
+
+    def depth_and_segment(self) -> tuple[NDArray[np.int16], NDArray[np.uint16]]:
+        """(N, H, W) z-depth in whole millimetres, 0 without a hit, and ids of `segment_table`."""
+        seen = self.capture(depth=True, segmentation=True)
+        depth = seen["depth"][..., 0].cpu().numpy()
+        raw = seen["segmentation"][..., 0].cpu().numpy()
+        segment = np.zeros(raw.shape, np.uint16)
+        for i in range(self.num_envs):
+            segment[i] = self._segment_of(i)[raw[i]]
+        return np.where(segment > 0, depth, 0).astype(np.int16), segment
+
+    def segment_table(self, i: int) -> dict[str, int]:
+        """Segment name -> id of sub-scene i: the scene's own, then `hand:<link>`."""
+        table = self.grasp_scenes[i].scene.segment_table
+        if self.agent is None:
+            return table
+        first = FIRST_OBJECT + len(self.grasp_scenes[i].assets)
+        links = self.agent.robot.links
+        return table | {f"hand:{link.name}": first + n for n, link in enumerate(links)}
+
+    def _segment_of(self, i: int) -> NDArray[np.uint16]:
+        """SAPIEN's ids of sub-scene i -> ours; its own differ from sub-scene to sub-scene."""
+        out = np.zeros(2**16, np.uint16)
+        for group in self._groups.values():
+            for entity, scene, slot in zip(
+                group.actor._objs, group.scenes, group.slots, strict=True
+            ):
+                if scene == i:
+                    out[entity.per_scene_id] = FIRST_OBJECT + slot
+        for actor, scenes in self._tables:
+            if i in scenes:
+                out[actor._objs[scenes.index(i)].per_scene_id] = TABLE
+        if self.agent is not None:
+            first = FIRST_OBJECT + len(self.grasp_scenes[i].assets)
+            for n, link in enumerate(self.agent.robot.links):
+                out[link._objs[i].entity.per_scene_id] = first + n
+        return out
+
+    # What counts ---------------------------------------------------------------------------
+
+    def contact_forces(self) -> torch.Tensor:
+        """(L, N, 3) N, of every contact link on the target."""
+        if self.agent is None or self.target is None or not self.physics:
+            return torch.zeros((0, self.num_envs, 3), device=self.device)
+        links = [self.agent.robot.links_map[name] for name in self.agent.contact_links]
+        return torch.stack(
+            [self.scene.get_pairwise_contact_forces(link, self.target) for link in links]
+        )
+
+    def evaluate(self) -> dict[str, torch.Tensor]:
+        """(N,) each. Grasped: two contact links push with more than PUSH; strictly: two of those
+        pushes point more than 90 degrees apart. Success: strictly grasped and lifted past
+        `target_lift_dist`, or grasped alone for a floating object."""
+        forces = self.contact_forces()
+        size = torch.linalg.norm(forces, dim=-1)
+        pushes = size > PUSH
+        count = pushes.sum(dim=0)
+        unit = torch.where(pushes[..., None], forces / size.clamp(min=1e-9)[..., None], 0.0)
+        cosines = torch.einsum("inc,jnc->nij", unit, unit)
+        opposed = (cosines < 0).flatten(1).any(dim=1)
+        grasped = count >= 2
+        lift = torch.zeros(self.num_envs, device=self.device)
+        if self.target is not None:
+            lift = self.target.pose.p[:, 2] - self.target.initial_pose.p[:, 2]
+        lifted = lift > self.target_lift_dist
+        success = grasped if self.floating_object else grasped & opposed & lifted
+        return {
+            "success": success,
+            "is_grasped": grasped,
+            "is_strictly_grasped": grasped & opposed,
+            "is_lifted": lifted,
+            "lift": lift,
+            "contact_links": count,
+        }
