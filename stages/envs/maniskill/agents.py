@@ -26,15 +26,28 @@ from stages.assets.hands.spec import HandSpec
 from stages.envs.errors import EnvConfigError
 from stages.envs.maniskill.agent_table import AgentEntry, agent_entry
 from stages.envs.maniskill.controllers import LedPosControllerConfig
-from stages.envs.maniskill.urdf import ROOT_JOINTS, SapienUrdf, sapien_urdf
+from stages.envs.maniskill.urdf import REACH, ROOT_JOINTS, SapienUrdf, sapien_urdf
 
 FRICTION = (0.6, 0.02)  # 1, m: sliding, torsional; as in MuJoCo
 SLIDE_GAINS = (2000.0, 200.0, 200.0)  # N/m, N s/m, N: over critical for a hand of up to 5 kg
 TURN_GAINS = (100.0, 10.0, 50.0)  # Nm/rad, Nm s/rad, Nm
 DELTA = 0.1  # m or rad, the largest step of a delta action
+ABOVE = (0.0, 0.0, 0.6, 1.0, 0.0, 0.0, 0.0)  # where a floating hand rests: clear of the table
+BEHIND = (-0.615, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)  # and ManiSkill's arms, as in its own tasks
 
 
-class HandAgent(BaseAgent):
+class _Checked:
+    """Mixed into every agent: ManiSkill's own check asks numpy about a tensor, which warns."""
+
+    controller: Any
+
+    def set_action(self, action: torch.Tensor) -> None:
+        if torch.isnan(action).any():
+            raise ValueError(f"action: expected numbers, got NaN in {action.tolist()}")
+        self.controller.set_action(action)
+
+
+class HandAgent(_Checked, BaseAgent):
     """A robot described by a hand file. Made by `agent_class`, one class a uid."""
 
     spec: ClassVar[HandSpec]
@@ -76,7 +89,7 @@ class HandAgent(BaseAgent):
         ee: dict[str, Any] = dict(
             ee_link=spec.root_body if floating else spec.lift_body, urdf_path=self.urdf_path
         )
-        pose = PDEEPoseControllerConfig(arm, None, None, use_delta=False, **ee, **plain)
+        pose = PDEEPoseControllerConfig(arm, -REACH, REACH, use_delta=False, **ee, **plain)
         delta_pose = PDEEPoseControllerConfig(
             arm, -DELTA, DELTA, rot_lower=-DELTA, rot_upper=DELTA, use_delta=True, **ee, **plain
         )
@@ -108,6 +121,11 @@ class HandAgent(BaseAgent):
         return self.spec.root_body
 
     @property
+    def rest_pose(self) -> tuple[float, ...]:
+        """(7,) of the articulation's root, world."""
+        return self.spec.base_pose if self.entry.base == "fixed" else ABOVE
+
+    @property
     def rest_qpos(self) -> torch.Tensor:
         """(K,) open hand in observation order; virtual joints at 0."""
         values = dict(zip(self.spec.joint_names, self.spec.open_qpos, strict=True))
@@ -118,7 +136,7 @@ class HandAgent(BaseAgent):
         return torch.tensor([values.get(name, 0.0) for name in names], device=self.device)
 
 
-class _Native:
+class _Native(_Checked):
     """Mixed into ManiSkill's own agents."""
 
     entry: ClassVar[AgentEntry]
@@ -130,6 +148,11 @@ class _Native:
     @property
     def root_link(self) -> str:
         return self.entry.root_link or self.robot.links[0].name  # pyright: ignore
+
+    @property
+    def rest_pose(self) -> tuple[float, ...]:
+        """(7,) of the articulation's root, world."""
+        return BEHIND if self.entry.base == "fixed" else ABOVE
 
     @property
     def rest_qpos(self) -> torch.Tensor:

@@ -113,6 +113,7 @@ class DexGrasp(BaseEnv):
         self.friction, self.target_lift_dist = friction, target_lift_dist
         self.object_jitter = object_jitter
         self.physics, self.camera, self.normals = physics, camera, normals
+        self._blind = False
         super().__init__(*args, num_envs=count, robot_uids=robot_uids, **kwargs)
 
     # Building ------------------------------------------------------------------------------
@@ -122,15 +123,22 @@ class DexGrasp(BaseEnv):
         if len(scenes) != self.num_envs:
             raise EnvConfigError(f"DexGrasp: expected {self.num_envs} scenes, got {len(scenes)}")
         self.grasp_scenes = tuple(scenes)
-        self.reset(seed=seed, options={"reconfigure": True})
+        self._blind = True  # nobody reads the observation of this reset
+        try:
+            self.reset(seed=seed, options={"reconfigure": True})
+        finally:
+            self._blind = False
+
+    def get_obs(self, *args: Any, **kwargs: Any) -> Any:
+        return {} if self._blind else super().get_obs(*args, **kwargs)
 
     def _load_agent(self, options: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         if self.robot_uids == NO_ROBOT:
             self.agent = None
             return
-        self.agent = agent_class(self.robot_uids)(
-            self.scene, self._control_freq, self._control_mode, initial_pose=sapien.Pose()
-        )
+        made = agent_class(self.robot_uids)
+        where = sapien.Pose([0.0, 0.0, 0.6])  # clear of the objects; a reset puts it at rest
+        self.agent = made(self.scene, self._control_freq, self._control_mode, initial_pose=where)
         if self.physics:
             for link in self.agent.robot.links:
                 link.set_collision_group_bit(group=2, bit_idx=HAND_BIT, bit=1)
@@ -270,7 +278,7 @@ class DexGrasp(BaseEnv):
             self.set_object_poses(poses)
             if self.agent is not None:
                 self.agent.reset(self.agent.rest_qpos)
-                self.agent.robot.set_root_pose(Pose.create(sapien.Pose()))
+                self.agent.robot.set_root_pose(self._poses([self.agent.rest_pose]))
 
     def set_object_poses(self, poses: Sequence[Float]) -> None:
         """Write object poses, (O_i, 7) world for sub-scene i, in the order of its record."""

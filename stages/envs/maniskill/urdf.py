@@ -5,6 +5,7 @@ tendons of it, which no control reaches, so a controller leads followers instead
 """
 
 import atexit
+import copy
 import hashlib
 import shutil
 import tempfile
@@ -58,6 +59,8 @@ def sapien_urdf(path: Path, root_body: str, *, floating: bool) -> SapienUrdf:
     robot = ElementTree.parse(path).getroot()
     keep_subtree(robot, root_body)
     followers = _take_mimic(robot)
+    for link in robot.findall("link"):
+        _draw_missing(path, link)
     for mesh in robot.iter("mesh"):
         name = mesh.get("filename", "")
         found = find_mesh(path, name)
@@ -79,6 +82,20 @@ def _folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="grasp-clouds-urdf-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+def _draw_missing(path: Path, link: ElementTree.Element) -> None:
+    """Draw a link by its collision shapes where the file of a visual mesh is not there."""
+    visuals = link.findall("visual")
+    names = [mesh.get("filename", "") for visual in visuals for mesh in visual.iter("mesh")]
+    if all(find_mesh(path, name) for name in names):
+        return
+    for visual in visuals:
+        link.remove(visual)
+    for collision in link.findall("collision"):
+        visual = copy.deepcopy(collision)
+        visual.tag = "visual"
+        link.append(visual)
 
 
 def _take_mimic(robot: ElementTree.Element) -> tuple[Follower, ...]:
