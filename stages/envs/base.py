@@ -51,6 +51,7 @@ class GraspResult:
     contact_consistency: float = np.nan  # m, largest minus smallest finger distance
     quality: GraspQuality = field(default_factory=GraspQuality)  # at the grasp pose
     confidence: float = np.nan  # 1, share of perturbed repeats that succeed; NaN when not asked
+    lift: float = np.nan  # m that the object rose; `rollout` alone
     rollout: Rollout | None = None
 
     @property
@@ -133,11 +134,14 @@ class BaseEnv(ABC):
 
 def build_env(config: EnvConfig) -> BaseEnv:
     """The environment that `config` asks for; its backend is imported here and not before."""
-    if config.mj_env_config is None:
-        raise EnvConfigError(
-            "EnvConfig.mj_env_config is not set, which asks for the ManiSkill environment; that "
-            "environment is not part of this version. Set mj_env_config to score grasps in MuJoCo"
-        )
-    from stages.envs.mujoco.env import MjEnv
+    if config.mj_env_config is not None:
+        from stages.envs.mujoco.env import MjEnv
 
-    return MjEnv(config.mj_env_config)
+        return MjEnv(config.mj_env_config)
+    if config.ms_env_config is None:
+        raise EnvConfigError(
+            "EnvConfig: set mj_env_config to score grasps in MuJoCo, or ms_env_config for ManiSkill"
+        )
+    from stages.envs.maniskill.env import MsEnv
+
+    return MsEnv(config.ms_env_config)

@@ -47,7 +47,7 @@ class AgentEntry:
 
     @property
     def missing(self) -> str:
-        """"" when the robot's file is here, else one line that says how to get it."""
+        """ "" when the robot's file is here, else one line that says how to get it."""
         try:
             if self.path.is_file():
                 return ""

@@ -5,7 +5,7 @@ hold the same hand. Gravity does not act on a hand, and its links do not collide
 their coarse shapes overlap at rest.
 """
 
-from functools import lru_cache
+from functools import cache
 from typing import Any, ClassVar
 
 import mani_skill.agents.robots  # noqa: F401  registers ManiSkill's own agents
@@ -60,14 +60,18 @@ class HandAgent(_Checked, BaseAgent):
         spec, floating = self.spec, self.entry.base == "virtual"
         arm = list(ROOT_JOINTS) if floating else list(spec.ik_joints)
         hand = [name for name in spec.joint_names if name not in arm]
-        gains = dict(zip(spec.joint_names, zip(spec.kp, spec.damping, spec.force_limits)))
-        gains |= dict(zip(ROOT_JOINTS, [SLIDE_GAINS] * 3 + [TURN_GAINS] * 3))
+        gains = {
+            name: (spec.kp[i], spec.damping[i], spec.force_limits[i])
+            for i, name in enumerate(spec.joint_names)
+        }
+        gains |= dict.fromkeys(ROOT_JOINTS[:3], SLIDE_GAINS)
+        gains |= dict.fromkeys(ROOT_JOINTS[3:], TURN_GAINS)
         followers = [f for f in self.urdf.followers if f.joint not in spec.joint_names]
         gains |= {f.joint: gains[f.master] for f in followers}
 
         def pd(names: list[str]) -> dict[str, list[float]]:
-            columns = zip(*(gains[name] for name in names))
-            return dict(zip(("stiffness", "damping", "force_limit"), map(list, columns)))
+            columns = ("stiffness", "damping", "force_limit")
+            return {c: [gains[name][i] for name in names] for i, c in enumerate(columns)}
 
         led = [*hand, *(f.joint for f in followers)]
         common: dict[str, Any] = dict(followers=followers, normalize_action=False, **pd(led))
@@ -140,6 +144,7 @@ class _Native(_Checked):
     """Mixed into ManiSkill's own agents."""
 
     entry: ClassVar[AgentEntry]
+    robot: Any
 
     @property
     def contact_links(self) -> tuple[str, ...]:
@@ -147,7 +152,7 @@ class _Native(_Checked):
 
     @property
     def root_link(self) -> str:
-        return self.entry.root_link or self.robot.links[0].name  # pyright: ignore
+        return self.entry.root_link or str(self.robot.links[0].name)
 
     @property
     def rest_pose(self) -> tuple[float, ...]:
@@ -162,10 +167,12 @@ class _Native(_Checked):
         if frames:
             return torch.as_tensor(np.ravel(frames[0]), dtype=torch.float32, device=agent.device)
         limits = agent.robot.get_qlimits()[0]
-        return torch.clamp(torch.zeros(len(limits), device=agent.device), limits[:, 0], limits[:, 1])
+        return torch.clamp(
+            torch.zeros(len(limits), device=agent.device), limits[:, 0], limits[:, 1]
+        )
 
 
-@lru_cache(maxsize=None)
+@cache
 def agent_class(uid: str) -> type[BaseAgent]:
     """The agent class of `uid`; EnvConfigError when it is unknown or its files are not here."""
     entry = agent_entry(uid)
@@ -175,9 +182,7 @@ def agent_class(uid: str) -> type[BaseAgent]:
         native = REGISTERED_AGENTS[entry.native].agent_cls
         return type(f"Native_{uid}", (_Native, native), {"uid": uid, "entry": entry})
     spec = load_hand(entry.hand)
-    urdf = sapien_urdf(
-        resolve_model(spec.model), spec.root_body, floating=entry.base == "virtual"
-    )
+    urdf = sapien_urdf(resolve_model(spec.model), spec.root_body, floating=entry.base == "virtual")
     patch = FRICTION[1] / FRICTION[0]  # m: torsional friction = patch radius times sliding
     surface = {"material": "hand", "patch_radius": patch, "min_patch_radius": patch}
     values = {

@@ -5,6 +5,7 @@ them, built in sorted order, since PhysX's contacts depend on the order of inser
 environment on the CPU and on any number on CUDA.
 """
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -66,6 +67,11 @@ class _Group:
     scenes: list[int] = field(default_factory=list)
     slots: list[int] = field(default_factory=list)  # index of the object in each of `scenes`
     actor: Any = None
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """(sub-scene, index of the object in it) of each copy."""
+        return list(zip(self.scenes, self.slots, strict=True))
 
 
 @register_env("DexGrasp")
@@ -157,7 +163,7 @@ class DexGrasp(BaseEnv):
             )
             builder.set_scene_idxs(group.scenes)
             builder.initial_pose = self._poses(
-                [self.grasp_scenes[i].scene.object_poses[k] for i, k in zip(*self._places(group))]
+                [self.grasp_scenes[i].scene.object_poses[k] for i, k in group.places]
             )
             group.actor = builder.build(name=name)
         self.target = self._merged_target()
@@ -165,10 +171,6 @@ class DexGrasp(BaseEnv):
             builder = self.scene.create_actor_builder()
             builder.initial_pose = sapien.Pose()
             self._camera_actor = builder.build_kinematic(name="camera")
-
-    @staticmethod
-    def _places(group: _Group) -> tuple[list[int], list[int]]:
-        return group.scenes, group.slots
 
     def _grouped(self) -> dict[str, _Group]:
         """Actor name -> group, sorted."""
@@ -187,15 +189,13 @@ class DexGrasp(BaseEnv):
                 )
                 group.scenes.append(i)
                 group.slots.append(slot)
-        return {
-            f"object-{n}-{key[0]}": groups[key] for n, key in enumerate(sorted(groups))
-        }
+        return {f"object-{n}-{key[0]}": groups[key] for n, key in enumerate(sorted(groups))}
 
     def _merged_target(self) -> Actor | None:
         """One view of every scene's target, in the order of the sub-scenes."""
         found: dict[int, sapien.Entity] = {}
         for group in self._groups.values():
-            for entity, i, slot in zip(group.actor._objs, group.scenes, group.slots, strict=True):
+            for entity, (i, slot) in zip(group.actor._objs, group.places, strict=True):
                 if slot == self.grasp_scenes[i].target:
                     found[i] = entity
         if len(found) < self.num_envs:
@@ -226,7 +226,8 @@ class DexGrasp(BaseEnv):
                 builder.collision_groups = [1, 1, 1 << HAND_BIT, 0]
             if self.scene.can_render():
                 builder.add_box_visual(
-                    half_size=half, material=sapien.render.RenderMaterial(base_color=[0.4] * 3 + [1])
+                    half_size=half,
+                    material=sapien.render.RenderMaterial(base_color=[0.4] * 3 + [1]),
                 )
             builder.set_scene_idxs(scenes)
             builder.initial_pose = self._poses([self._table_middle(i) for i in scenes])
@@ -283,7 +284,7 @@ class DexGrasp(BaseEnv):
     def set_object_poses(self, poses: Sequence[Float]) -> None:
         """Write object poses, (O_i, 7) world for sub-scene i, in the order of its record."""
         for group in self._groups.values():
-            rows = [poses[i][k] for i, k in zip(group.scenes, group.slots, strict=True)]
+            rows = [poses[i][k] for i, k in group.places]
             # a partial reset writes the sub-scenes of the mask alone
             mask = self.scene._reset_mask[group.actor._scene_idxs].cpu().numpy()
             if self.gpu_sim_enabled and not mask.all():
@@ -307,6 +308,35 @@ class DexGrasp(BaseEnv):
             self.scene._gpu_apply_all()
             self.scene.px.gpu_update_articulation_kinematics()
             self.scene._gpu_fetch_all()
+
+    def control_step(self, robot: Any, qpos: Float) -> None:
+        """Drive the hands of `robot` towards `qpos` (N, 7 + J) for one control step."""
+        robot.drive(qpos)
+        self._step_action(None)
+        self._elapsed_steps += 1
+
+    def target_pose(self) -> Float:
+        """(N, 7) world <- target object."""
+        return self.target.pose.raw_pose.cpu().numpy().astype(np.float64)
+
+    def saved_state(self) -> dict[str, Any]:
+        """Poses, joints, velocities and what the controllers aim at, copied."""
+        state: dict[str, Any] = {"env": copy.deepcopy(self.get_state_dict())}
+        if self.agent is not None:
+            robot = self.agent.robot
+            state["targets"] = robot.drive_targets.clone()
+        return state
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        """Back to `saved_state`."""
+        self.set_state_dict(state["env"])
+        if self.agent is not None:
+            robot = self.agent.robot
+            self.agent.controller.reset()
+            robot.set_joint_drive_targets(
+                state["targets"], robot.active_joints, torch.arange(robot.max_dof)
+            )
+        self.flush()
 
     def get_state_dict(self) -> dict[str, Any]:
         return super().get_state_dict() if self.agent is not None else self.scene.get_sim_state()
@@ -347,9 +377,7 @@ class DexGrasp(BaseEnv):
         """SAPIEN's ids of sub-scene i -> ours; its own differ from sub-scene to sub-scene."""
         out = np.zeros(2**16, np.uint16)
         for group in self._groups.values():
-            for entity, scene, slot in zip(
-                group.actor._objs, group.scenes, group.slots, strict=True
-            ):
+            for entity, (scene, slot) in zip(group.actor._objs, group.places, strict=True):
                 if scene == i:
                     out[entity.per_scene_id] = FIRST_OBJECT + slot
         for actor, scenes in self._tables:
