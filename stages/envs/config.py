@@ -230,6 +230,17 @@ class MsEnvConfig:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RendererConfig:
+    """ManiSkill as a renderer: pictures of scenes, no physics."""
+
+    camera: Intrinsics
+    num_envs: int = 0  # pictures taken at once; 0: one on the CPU, 64 on CUDA
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    agent: str = "none"  # a hand in the pictures
+    normals: bool = False  # of the faces, by a second picture
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class EnvConfig:
     """Which environment to build: MuJoCo when `mj_env_config` is set, else ManiSkill."""
 

@@ -6,8 +6,10 @@ environment on the CPU and on any number on CUDA.
 """
 
 import copy
+import gc
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -74,6 +76,13 @@ class _Group:
         return list(zip(self.scenes, self.slots, strict=True))
 
 
+@lru_cache(maxsize=1)
+def _freeze() -> None:
+    """ManiSkill collects garbage at every rebuild; what the imports left need not be looked at."""
+    gc.collect()
+    gc.freeze()
+
+
 @register_env("DexGrasp")
 class DexGrasp(BaseEnv):
     """Objects on tables, or in the air, and perhaps a hand.
@@ -128,6 +137,7 @@ class DexGrasp(BaseEnv):
         """Replace what the sub-scenes hold; as many scenes as there are sub-scenes."""
         if len(scenes) != self.num_envs:
             raise EnvConfigError(f"DexGrasp: expected {self.num_envs} scenes, got {len(scenes)}")
+        _freeze()
         self.grasp_scenes = tuple(scenes)
         self._blind = True  # nobody reads the observation of this reset
         try:
@@ -354,6 +364,17 @@ class DexGrasp(BaseEnv):
         camera.capture()
         return camera.get_obs(**wanted)
 
+    def same_build(self, scenes: Sequence[GraspScene]) -> bool:
+        """Whether `scenes` differ from what is built in poses alone, so that `move` will do."""
+        return all(_built(a) == _built(b) for a, b in zip(scenes, self.grasp_scenes, strict=True))
+
+    def move(self, scenes: Sequence[GraspScene]) -> None:
+        """Write the poses of objects and tables of `scenes`, for which `same_build` holds."""
+        self.grasp_scenes = tuple(scenes)
+        self.set_object_poses([one.scene.object_poses for one in scenes])
+        for actor, places in self._tables:
+            actor.set_pose(self._poses([self._table_middle(i) for i in places]))
+
     def depth_and_segment(self) -> tuple[NDArray[np.int16], NDArray[np.uint16]]:
         """(N, H, W) z-depth in whole millimetres, 0 without a hit, and ids of `segment_table`."""
         seen = self.capture(depth=True, segmentation=True)
@@ -425,3 +446,9 @@ class DexGrasp(BaseEnv):
             "lift": lift,
             "contact_links": count,
         }
+
+
+def _built(one: GraspScene) -> tuple[Any, ...]:
+    """What cannot be changed without a rebuild."""
+    meshes = tuple((a.object_id, a.sha256, a.scale) for a in one.assets)
+    return meshes, tuple(one.scene.table_size.tolist()), one.target
