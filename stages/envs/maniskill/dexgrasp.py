@@ -8,7 +8,6 @@ environment on the CPU and on any number on CUDA.
 import copy
 import gc
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -18,62 +17,22 @@ import torch
 from mani_skill.envs.sapien_env import BaseEnv
 from mani_skill.sensors.camera import CameraConfig
 from mani_skill.utils.registration import register_env
-from mani_skill.utils.structs import Actor, Pose
 from numpy.typing import NDArray
 
 from schemas.camera import Intrinsics
-from schemas.frames import matrix_to_pose, pose_to_matrix
-from schemas.records import FIRST_OBJECT, TABLE, TABLE_THICKNESS, ObjectAsset, Scene
+from schemas.frames import matrix_to_pose
+from schemas.records import FIRST_OBJECT
 from stages.envs.errors import EnvConfigError
 from stages.envs.maniskill.agent_table import AGENTS
 from stages.envs.maniskill.agents import agent_class
-from stages.envs.maniskill.meshes import AssetBuilder
+from stages.envs.maniskill.judge import judge
+from stages.envs.maniskill.scenes import HAND_BIT, GraspScene, Physics, SceneActors
 
 Float = NDArray[np.float64]
-PUSH = 0.5  # N, a contact link that pushes harder counts
 NEAR, FAR = 0.01, 30.0  # m; int16 millimetres end at 32.767
-HAND_BIT = 30  # collision group bit of the hand and the table, which do not touch
 NO_ROBOT = "none"
 # Columns: SAPIEN's forward, left, up in the axes of an OpenCV camera (right, down, forward).
 R_CV_SAPIEN = np.array([[0.0, -1.0, 0.0], [0.0, 0.0, -1.0], [1.0, 0.0, 0.0]])
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class GraspScene:
-    """What one sub-scene holds; `assets` in the order of `scene.object_ids`."""
-
-    scene: Scene
-    assets: tuple[ObjectAsset, ...]
-    target: int = 0  # index of the object to grasp
-
-    def __post_init__(self) -> None:
-        ids = tuple(asset.object_id for asset in self.assets)
-        if ids != tuple(self.scene.object_ids):
-            raise EnvConfigError(
-                f"scene {self.scene.scene_id!r}: expected the assets of "
-                f"{list(self.scene.object_ids)}, got {list(ids)}"
-            )
-        if ids and not 0 <= self.target < len(ids):
-            raise EnvConfigError(
-                f"scene {self.scene.scene_id!r}: target {self.target} of {len(ids)} objects"
-            )
-
-
-@dataclass(kw_only=True, slots=True, eq=False)
-class _Group:
-    """One actor: the same mesh at the same scale in some of the sub-scenes."""
-
-    asset: ObjectAsset
-    mass: float
-    weightless: bool
-    scenes: list[int] = field(default_factory=list)
-    slots: list[int] = field(default_factory=list)  # index of the object in each of `scenes`
-    actor: Any = None
-
-    @property
-    def places(self) -> list[tuple[int, int]]:
-        """(sub-scene, index of the object in it) of each copy."""
-        return list(zip(self.scenes, self.slots, strict=True))
 
 
 @lru_cache(maxsize=1)
@@ -124,10 +83,14 @@ class DexGrasp(BaseEnv):
                 "render with backend: embree"
             )
         self.grasp_scenes = tuple(scenes)
-        self.floating_object, self.object_mass = floating_object, object_mass
-        self.friction, self.target_lift_dist = friction, target_lift_dist
-        self.object_jitter = object_jitter
-        self.physics, self.camera, self.normals = physics, camera, normals
+        self.numbers = Physics(
+            floating_object=floating_object,
+            object_mass=object_mass,
+            friction=friction,
+            collisions=physics,
+        )
+        self.target_lift_dist, self.object_jitter = target_lift_dist, object_jitter
+        self.camera, self.normals = camera, normals
         self._blind = False
         super().__init__(*args, num_envs=count, robot_uids=robot_uids, **kwargs)
 
@@ -145,6 +108,10 @@ class DexGrasp(BaseEnv):
         finally:
             self._blind = False
 
+    def _clear(self) -> None:
+        self.contents = self.target = self._camera_actor = None  # else they outlive the scene
+        super()._clear()
+
     def get_obs(self, *args: Any, **kwargs: Any) -> Any:
         return {} if self._blind else super().get_obs(*args, **kwargs)
 
@@ -155,103 +122,17 @@ class DexGrasp(BaseEnv):
         made = agent_class(self.robot_uids)
         where = sapien.Pose([0.0, 0.0, 0.6])  # clear of the objects; a reset puts it at rest
         self.agent = made(self.scene, self._control_freq, self._control_mode, initial_pose=where)
-        if self.physics:
+        if self.numbers.collisions:
             for link in self.agent.robot.links:
                 link.set_collision_group_bit(group=2, bit_idx=HAND_BIT, bit=1)
 
     def _load_scene(self, options: dict[str, Any]) -> None:
-        self._load_tables()
-        self._groups = self._grouped()
-        for name, group in self._groups.items():
-            builder = AssetBuilder(
-                self.scene,
-                group.asset,
-                collisions=self.physics,
-                mass=group.mass,
-                friction=self.friction,
-                weightless=group.weightless,
-            )
-            builder.set_scene_idxs(group.scenes)
-            builder.initial_pose = self._poses(
-                [self.grasp_scenes[i].scene.object_poses[k] for i, k in group.places]
-            )
-            group.actor = builder.build(name=name)
-        self.target = self._merged_target()
+        self.contents = SceneActors(self.scene, self.grasp_scenes, self.numbers)
+        self.target = self.contents.target
         if self.camera is not None:
             builder = self.scene.create_actor_builder()
             builder.initial_pose = sapien.Pose()
             self._camera_actor = builder.build_kinematic(name="camera")
-
-    def _grouped(self) -> dict[str, _Group]:
-        """Actor name -> group, sorted."""
-        groups: dict[tuple[Any, ...], _Group] = {}
-        for i, one in enumerate(self.grasp_scenes):
-            seen: dict[tuple[Any, ...], int] = {}
-            for slot, asset in enumerate(one.assets):
-                mesh = (asset.object_id, asset.sha256, asset.scale)
-                copy = seen[mesh] = seen.get(mesh, -1) + 1
-                mass = self.object_mass
-                mass = float(one.scene.object_masses[slot]) if mass is None else mass
-                weightless = self.floating_object or not one.scene.has_table
-                key = (*mesh, mass, weightless, copy)
-                group = groups.setdefault(
-                    key, _Group(asset=asset, mass=mass, weightless=weightless)
-                )
-                group.scenes.append(i)
-                group.slots.append(slot)
-        return {f"object-{n}-{key[0]}": groups[key] for n, key in enumerate(sorted(groups))}
-
-    def _merged_target(self) -> Actor | None:
-        """One view of every scene's target, in the order of the sub-scenes."""
-        found: dict[int, sapien.Entity] = {}
-        for group in self._groups.values():
-            for entity, (i, slot) in zip(group.actor._objs, group.places, strict=True):
-                if slot == self.grasp_scenes[i].target:
-                    found[i] = entity
-        if len(found) < self.num_envs:
-            return None  # a scene without objects
-        entities = [found[i] for i in range(self.num_envs)]
-        target = Actor.create_from_entities(
-            entities, self.scene, torch.arange(self.num_envs), shared_name="target"
-        )
-        target.initial_pose = self._poses(
-            [one.scene.object_poses[one.target] for one in self.grasp_scenes]
-        )
-        target.merged = True
-        self.scene.actor_views["target"] = target
-        return target
-
-    def _load_tables(self) -> None:
-        self._tables: list[tuple[Actor, list[int]]] = []
-        sizes: dict[tuple[float, ...], list[int]] = {}
-        for i, one in enumerate(self.grasp_scenes):
-            if one.scene.has_table and not self.floating_object:
-                sizes.setdefault(tuple(one.scene.table_size.tolist()), []).append(i)
-        for n, (size, scenes) in enumerate(sorted(sizes.items())):
-            builder = self.scene.create_actor_builder()
-            half = [size[0] / 2, size[1] / 2, TABLE_THICKNESS / 2]
-            if self.physics:
-                material = sapien.physx.PhysxMaterial(self.friction, self.friction, 0.0)
-                builder.add_box_collision(half_size=half, material=material)
-                builder.collision_groups = [1, 1, 1 << HAND_BIT, 0]
-            if self.scene.can_render():
-                builder.add_box_visual(
-                    half_size=half,
-                    material=sapien.render.RenderMaterial(base_color=[0.4] * 3 + [1]),
-                )
-            builder.set_scene_idxs(scenes)
-            builder.initial_pose = self._poses([self._table_middle(i) for i in scenes])
-            self._tables.append((builder.build_kinematic(name=f"table-{n}"), scenes))
-
-    def _table_middle(self, i: int) -> Float:
-        """(7,) pose of the box whose top is the table's."""
-        pose = np.asarray(self.grasp_scenes[i].scene.table_pose, np.float64).copy()
-        pose[:3] -= pose_to_matrix(pose)[:3, 2] * (TABLE_THICKNESS / 2)
-        return pose
-
-    def _poses(self, poses: Any) -> Pose:
-        raw = torch.as_tensor(np.asarray(poses, np.float32).reshape(-1, 7), device=self.device)
-        return Pose.create(raw)
 
     @property
     def _default_sensor_configs(self) -> list[CameraConfig]:
@@ -282,26 +163,14 @@ class DexGrasp(BaseEnv):
         """
         with torch.device(self.device):
             poses = [np.array(one.scene.object_poses, np.float64) for one in self.grasp_scenes]
-            if self.object_jitter and self.physics:
+            if self.object_jitter and self.numbers.collisions:
                 moved = self._batched_episode_rng[env_idx.cpu().numpy()].uniform(-1, 1, size=(2,))
                 for i, xy in zip(env_idx.tolist(), np.asarray(moved), strict=True):
                     poses[i][:, :2] += xy * self.object_jitter
-            self.set_object_poses(poses)
+            self.contents.set_object_poses(poses)
             if self.agent is not None:
                 self.agent.reset(self.agent.rest_qpos)
-                self.agent.robot.set_root_pose(self._poses([self.agent.rest_pose]))
-
-    def set_object_poses(self, poses: Sequence[Float]) -> None:
-        """Write object poses, (O_i, 7) world for sub-scene i, in the order of its record."""
-        for group in self._groups.values():
-            rows = [poses[i][k] for i, k in group.places]
-            # a partial reset writes the sub-scenes of the mask alone
-            mask = self.scene._reset_mask[group.actor._scene_idxs].cpu().numpy()
-            if self.gpu_sim_enabled and not mask.all():
-                rows = [row for row, wanted in zip(rows, mask, strict=True) if wanted]
-                if not rows:
-                    continue
-            group.actor.set_pose(self._poses(rows))
+                self.agent.robot.set_root_pose(self.contents.poses([self.agent.rest_pose]))
 
     def set_cameras(self, T_world_cam: Float) -> None:
         """Pose the camera of every sub-scene, (N, 4, 4) OpenCV, world."""
@@ -310,7 +179,7 @@ class DexGrasp(BaseEnv):
             T = T.copy()
             T[:3, :3] = T[:3, :3] @ R_CV_SAPIEN
             poses[i] = matrix_to_pose(T)
-        self._camera_actor.set_pose(self._poses(poses))
+        self._camera_actor.set_pose(self.contents.poses(poses))
 
     def flush(self) -> None:
         """Make what was written true: kinematics, and on CUDA the buffers. Time does not pass."""
@@ -366,14 +235,13 @@ class DexGrasp(BaseEnv):
 
     def same_build(self, scenes: Sequence[GraspScene]) -> bool:
         """Whether `scenes` differ from what is built in poses alone, so that `move` will do."""
-        return all(_built(a) == _built(b) for a, b in zip(scenes, self.grasp_scenes, strict=True))
+        pairs = zip(scenes, self.grasp_scenes, strict=True)
+        return all(new.build_key == old.build_key for new, old in pairs)
 
     def move(self, scenes: Sequence[GraspScene]) -> None:
         """Write the poses of objects and tables of `scenes`, for which `same_build` holds."""
         self.grasp_scenes = tuple(scenes)
-        self.set_object_poses([one.scene.object_poses for one in scenes])
-        for actor, places in self._tables:
-            actor.set_pose(self._poses([self._table_middle(i) for i in places]))
+        self.contents.move(scenes)
 
     def depth_and_segment(self) -> tuple[NDArray[np.int16], NDArray[np.uint16]]:
         """(N, H, W) z-depth in whole millimetres, 0 without a hit, and ids of `segment_table`."""
@@ -395,15 +263,7 @@ class DexGrasp(BaseEnv):
         return table | {f"hand:{link.name}": first + n for n, link in enumerate(links)}
 
     def _segment_of(self, i: int) -> NDArray[np.uint16]:
-        """SAPIEN's ids of sub-scene i -> ours; its own differ from sub-scene to sub-scene."""
-        out = np.zeros(2**16, np.uint16)
-        for group in self._groups.values():
-            for entity, (scene, slot) in zip(group.actor._objs, group.places, strict=True):
-                if scene == i:
-                    out[entity.per_scene_id] = FIRST_OBJECT + slot
-        for actor, scenes in self._tables:
-            if i in scenes:
-                out[actor._objs[scenes.index(i)].per_scene_id] = TABLE
+        out = self.contents.segment_of(i)
         if self.agent is not None:
             first = FIRST_OBJECT + len(self.grasp_scenes[i].assets)
             for n, link in enumerate(self.agent.robot.links):
@@ -414,7 +274,7 @@ class DexGrasp(BaseEnv):
 
     def contact_forces(self) -> torch.Tensor:
         """(L, N, 3) N, of every contact link on the target."""
-        if self.agent is None or self.target is None or not self.physics:
+        if self.agent is None or self.target is None or not self.numbers.collisions:
             return torch.zeros((0, self.num_envs, 3), device=self.device)
         links = [self.agent.robot.links_map[name] for name in self.agent.contact_links]
         return torch.stack(
@@ -422,33 +282,13 @@ class DexGrasp(BaseEnv):
         )
 
     def evaluate(self) -> dict[str, torch.Tensor]:
-        """(N,) each. Grasped: two contact links push with more than PUSH; strictly: two of those
-        pushes point more than 90 degrees apart. Success: strictly grasped and lifted past
-        `target_lift_dist`, or grasped alone for a floating object."""
-        forces = self.contact_forces()
-        size = torch.linalg.norm(forces, dim=-1)
-        pushes = size > PUSH
-        count = pushes.sum(dim=0)
-        unit = torch.where(pushes[..., None], forces / size.clamp(min=1e-9)[..., None], 0.0)
-        cosines = torch.einsum("inc,jnc->nij", unit, unit)
-        opposed = (cosines < 0).flatten(1).any(dim=1)
-        grasped = count >= 2
+        """(N,) each: success and the state of the contacts, see `judge`."""
         lift = torch.zeros(self.num_envs, device=self.device)
         if self.target is not None:
             lift = self.target.pose.p[:, 2] - self.target.initial_pose.p[:, 2]
-        lifted = lift > self.target_lift_dist
-        success = grasped if self.floating_object else grasped & opposed & lifted
-        return {
-            "success": success,
-            "is_grasped": grasped,
-            "is_strictly_grasped": grasped & opposed,
-            "is_lifted": lifted,
-            "lift": lift,
-            "contact_links": count,
-        }
-
-
-def _built(one: GraspScene) -> tuple[Any, ...]:
-    """What cannot be changed without a rebuild."""
-    meshes = tuple((a.object_id, a.sha256, a.scale) for a in one.assets)
-    return meshes, tuple(one.scene.table_size.tolist()), one.target
+        return judge(
+            self.contact_forces(),
+            lift,
+            target_lift_dist=self.target_lift_dist,
+            floating=self.numbers.floating_object,
+        )

@@ -19,9 +19,10 @@ from stages.envs.errors import EnvConfigError
 from stages.envs.grasp_input import check_grasps, grasp_inputs
 from stages.envs.maniskill.agent_table import agent_entry
 from stages.envs.maniskill.depth import depth_metres
-from stages.envs.maniskill.dexgrasp import NO_ROBOT, DexGrasp, GraspScene
+from stages.envs.maniskill.dexgrasp import NO_ROBOT, DexGrasp
 from stages.envs.maniskill.robot import Robot
 from stages.envs.maniskill.rollout import RolloutRunner, grasp_scene
+from stages.envs.maniskill.scenes import GraspScene
 from stages.envs.maniskill.seeds import scene_seeds
 
 Float = NDArray[np.float64]

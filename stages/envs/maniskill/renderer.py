@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from stages.envs.config import RendererConfig
 from stages.envs.maniskill.depth import depth_metres
-from stages.envs.maniskill.dexgrasp import NO_ROBOT, DexGrasp, GraspScene
+from stages.envs.maniskill.dexgrasp import NO_ROBOT, DexGrasp
 from stages.envs.maniskill.env import pick_device
 from stages.envs.maniskill.robot import Robot
+from stages.envs.maniskill.scenes import GraspScene
 
 Float = NDArray[np.float64]
 CUDA_ENVS = 64

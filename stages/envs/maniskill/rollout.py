@@ -19,8 +19,9 @@ from stages.envs.base import GraspResult, Rollout
 from stages.envs.config import PhysicsConfig, RolloutConfig
 from stages.envs.errors import StoppedError
 from stages.envs.grasp_input import GraspInput
-from stages.envs.maniskill.dexgrasp import DexGrasp, GraspScene
+from stages.envs.maniskill.dexgrasp import DexGrasp
 from stages.envs.maniskill.robot import Robot
+from stages.envs.maniskill.scenes import GraspScene
 from stages.envs.motion import blend, minimum_jerk, unit_pose
 from stages.envs.outcomes import DIVERGED, NO_CONTACT, NOT_GRASPED, NOT_LIFTED, OK, OUT_OF_REACH
 
