@@ -111,7 +111,7 @@ class Cloud:
     T_world_cam: NDArray[np.float64]  # (4, 4)
     # Fields with a default are empty unless asked for; records written before them still read.
     distortion: NDArray[np.float64] = field(default_factory=_no_numbers)  # (6,) see Distortion
-    depth_step: float = 0.0  # m; depth came in steps of this size, cut off; 0: exact
+    depth_step: float = 0.0  # m; depth came in steps of this size; 0: exact
     normals: NDArray[np.float32] = field(default_factory=_no_vectors)  # (N, 3) unit, in `frame`
     colour: NDArray[np.uint8] = field(default_factory=_no_colours)  # (N, 3) RGB, 0 0 0 unknown
 
@@ -169,6 +169,8 @@ class LabelSet:
     dfc: NDArray[np.float64]  # (G,)
     confidence: NDArray[np.float64]  # (G,) share of perturbed repeats that succeed; NaN if none
     seed: int
+    # Empty unless the protocol gives it; records written before it still read.
+    lift: NDArray[np.float64] = field(default_factory=_no_numbers)  # (G,) m, rise of the object
 
 
 def encode(record: Any) -> dict[str, NDArray[Any]]:

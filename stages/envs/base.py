@@ -1,6 +1,7 @@
 """One interface for every environment, and the records that `evaluate` returns."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -120,6 +121,17 @@ class BaseEnv(ABC):
 
         `seed` draws the errors of the repeats that `confidence` counts, where they are asked for.
         """
+
+    def evaluate_all(
+        self, pairs: Sequence[tuple[GraspSet, ObjectAsset]], protocol: str, *, seed: int = 0
+    ) -> list[Evaluation]:
+        """`evaluate` of several objects; an environment with workers deals them out in one go."""
+        return [self.evaluate(grasps, asset, protocol, seed=seed) for grasps, asset in pairs]
+
+    @property
+    @abstractmethod
+    def engine(self) -> str:
+        """Name and version of what simulates, as stored with labels."""
 
     @abstractmethod
     def close(self) -> None:

@@ -211,7 +211,7 @@ class MsEnvConfig:
     """Everything MsEnv needs besides scenes and grasps."""
 
     agent: str  # a uid of stages.envs.maniskill.agent_table, or "none": scenes without a hand
-    num_envs: int = 1  # sub-scenes; more than one needs CUDA
+    num_envs: int = 1  # sub-scenes; more than one needs CUDA; 0: 1 on the CPU, 64 on CUDA
     device: Literal["auto", "cpu", "cuda"] = "auto"  # of physics and rendering
     control_mode: str | None = None  # None: joint positions, which step_qpos drives
     object_jitter: float = 0.0  # m, objects move by up to this along x and y at a reset
@@ -220,8 +220,8 @@ class MsEnvConfig:
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
 
     def __post_init__(self) -> None:
-        if self.num_envs < 1:
-            raise ValueError(f"num_envs: expected at least 1, got {self.num_envs}")
+        if self.num_envs < 0:
+            raise ValueError(f"num_envs: expected 0 or more, got {self.num_envs}")
         if self.num_envs > 1 and self.device == "cpu":
             raise ValueError(
                 f"num_envs: PhysX simulates one scene on the CPU, got {self.num_envs}; use CUDA, "

@@ -13,6 +13,7 @@ from typing import Literal
 
 from stages.assets.hands.load import load_hand
 from stages.assets.hands.models import resolve_model
+from stages.assets.yaml_file import SUFFIXES
 from stages.envs.errors import EnvConfigError
 
 Base = Literal["virtual", "static", "fixed"]
@@ -140,21 +141,28 @@ AGENTS: dict[str, AgentEntry] = {
 
 def agent_entry(uid: str) -> AgentEntry:
     """The robot of `uid`; EnvConfigError lists the uids."""
-    if uid not in AGENTS:
+    if uid in AGENTS:
+        return AGENTS[uid]
+    hand = uid.removesuffix(FLOATING)
+    if Path(hand).suffix not in SUFFIXES:
         raise EnvConfigError(f"no ManiSkill agent {uid!r}; known: {', '.join(AGENTS)}")
-    return AGENTS[uid]
+    floating = load_hand(hand).mocap
+    base: Base = "virtual" if uid != hand else "static" if floating else "fixed"
+    return AgentEntry(uid=uid, base=base, hand=hand)
 
 
 def hand_uid(hand: str, *, static_base: bool = False) -> str:
-    """The uid under which ManiSkill has `hand` (a name in configs/hands).
+    """The uid under which ManiSkill has `hand` (a name in configs/hands, or a hand file).
 
     Raises EnvConfigError for a hand without agent: it can be scored in MuJoCo alone.
     """
-    uid = hand if static_base or hand + FLOATING not in AGENTS else hand + FLOATING
-    if uid not in AGENTS or not AGENTS[uid].hand:
+    spec = load_hand(hand)
+    uid = hand if static_base or not spec.mocap else hand + FLOATING
+    known = uid in AGENTS or Path(hand).suffix in SUFFIXES
+    if not known or Path(spec.model).suffix.lower() != ".urdf":
         made = sorted({entry.hand for entry in AGENTS.values() if entry.hand})
         raise EnvConfigError(
             f"hand {hand!r} has no ManiSkill agent, so only MuJoCo can score it; hands with one: "
-            f"{', '.join(made)}"
+            f"{', '.join(made)}, and hand files whose model is a URDF"
         )
     return uid

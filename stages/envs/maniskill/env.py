@@ -29,6 +29,14 @@ Float = NDArray[np.float64]
 ENGINE = f"maniskill {importlib.metadata.version('mani_skill')}, sapien {sapien.__version__}"
 
 
+CUDA_ENVS = 64
+
+
+def sub_scenes_of(device: str) -> int:
+    """How many sub-scenes a device takes at once, unless told otherwise."""
+    return CUDA_ENVS if device == "cuda" else 1
+
+
 def pick_device(device: str, num_envs: int) -> str:
     """ "cpu" or "cuda"; raises EnvConfigError when more scenes are asked for than the CPU takes."""
     if device == "auto":
@@ -49,6 +57,7 @@ class MsEnv(BaseEnv):
     def __init__(self, config: MsEnvConfig) -> None:
         self.config = config
         self.device = pick_device(config.device, config.num_envs)
+        self.num_envs = config.num_envs or sub_scenes_of(self.device)
         if config.agent != NO_ROBOT:
             entry = agent_entry(config.agent)
             if entry.missing:
@@ -73,9 +82,9 @@ class MsEnv(BaseEnv):
         """(N, 4, 4) OpenCV, world."""
         self._with_camera()
         poses = np.asarray(T_world_cam, np.float64)
-        if poses.shape != (self.config.num_envs, 4, 4):
+        if poses.shape != (self.num_envs, 4, 4):
             raise EnvConfigError(
-                f"T_world_cam: expected ({self.config.num_envs}, 4, 4), got {poses.shape}"
+                f"T_world_cam: expected ({self.num_envs}, 4, 4), got {poses.shape}"
             )
         self._cameras = np.stack([check_transform(T, "T_world_cam") for T in poses])
 
@@ -162,12 +171,15 @@ class MsEnv(BaseEnv):
         results = []
         if rows:
             if self._scoring is None:
-                start = [grasp_scene(rows[0], asset, self.config.rollout)] * self.config.num_envs
+                start = [grasp_scene(rows[0], asset, self.config.rollout)] * self.num_envs
                 self._scoring = self._make(start, camera=False)
             runner = RolloutRunner(self._scoring, hand, self.config.rollout)
             results = runner.run(rows, asset, record=rollouts, scene_id=scene_id)
-        engine = f"{ENGINE}, {self.device}"
-        return Evaluation(protocol=protocol, engine=engine, results=tuple(results))
+        return Evaluation(protocol=protocol, engine=self.engine, results=tuple(results))
+
+    @property
+    def engine(self) -> str:
+        return f"{ENGINE}, {self.device}"
 
     def close(self) -> None:
         for env in (self._env, self._scoring):
@@ -183,7 +195,7 @@ class MsEnv(BaseEnv):
         mode = config.control_mode if camera and config.control_mode else "pd_joint_pos"
         return DexGrasp(
             scenes=scenes,
-            num_envs=config.num_envs,
+            num_envs=self.num_envs,
             robot_uids=config.agent,
             floating_object=numbers.floating_object,
             object_mass=numbers.object_mass,

@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from stages.envs.config import RendererConfig
 from stages.envs.maniskill.depth import depth_metres
 from stages.envs.maniskill.dexgrasp import NO_ROBOT, DexGrasp
-from stages.envs.maniskill.env import pick_device
+from stages.envs.maniskill.env import pick_device, sub_scenes_of
 from stages.envs.maniskill.robot import Robot
 from stages.envs.maniskill.scenes import GraspScene
 
 Float = NDArray[np.float64]
-CUDA_ENVS = 64
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -39,11 +38,6 @@ class Frame:
     segment: NDArray[np.uint16]  # (H, W) ids of `segment_table`
     segment_table: dict[str, int]
     normals: NDArray[np.float32] | None = None  # (H, W, 3) unit, camera frame, OpenCV axes
-
-
-def sub_scenes_of(device: str) -> int:
-    """How many pictures a device takes at once, unless told otherwise."""
-    return CUDA_ENVS if device == "cuda" else 1
 
 
 def build_renderer(config: RendererConfig) -> "Renderer":

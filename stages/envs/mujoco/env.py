@@ -75,6 +75,10 @@ class MjEnv(BaseEnv):
         ]
 
     @property
+    def engine(self) -> str:
+        return ENGINE
+
+    @property
     def busy_s(self) -> float:
         """Seconds that the workers have spent on grasps so far; 0 without workers."""
         return self._pool.busy_s if self._pool else 0.0

@@ -16,8 +16,8 @@ from schemas.records import ObjectAsset, Scene
 from stages.crop import slopes_at
 from stages.envs.config import RendererConfig
 from stages.envs.maniskill.depth import DEPTH_STEP
-from stages.envs.maniskill.env import pick_device
-from stages.envs.maniskill.renderer import Frame, Renderer, View, build_renderer, sub_scenes_of
+from stages.envs.maniskill.env import pick_device, sub_scenes_of
+from stages.envs.maniskill.renderer import Frame, Renderer, View, build_renderer
 from stages.envs.maniskill.scenes import GraspScene
 from stages.render.backends.hulls import object_hulls
 from stages.render.backends.protocol import VISIBLE_SLACK, Hits
