@@ -20,6 +20,7 @@ COMMANDS = {
     "hand": "List the hands, or check a hand file and draw it.",
     "crop": "Cut a cloud from a depth image with the dataset's crop.",
     "label": "Label grasps that someone else published.",
+    "agree": "Compare the labels of two protocols in OUT, say MuJoCo's and ManiSkill's.",
     "noise": "Fit a sensor's noise to frames of a real camera.",
     "compare": "How far a dataset's clouds are from those of a real camera.",
     "export": "Write OUT as WebDataset tars, PLY or NPZ files.",
