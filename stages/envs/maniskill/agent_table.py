@@ -82,7 +82,7 @@ def _inspire(side: str) -> tuple[AgentEntry, AgentEntry]:
         AgentEntry(
             uid=f"inspire_{side}{FLOATING}", base="virtual", native=f"floating_inspire_hand_{side}",
             file=f"{folder}/inspire_hand_{side}_floating.urdf", contact_links=links,
-            root_link=f"{side}_hand_base_link",
+            root_link=f"{side}_hand_wrist_base_link",
         ),
     )  # fmt: skip
 

@@ -8,6 +8,7 @@ from mani_skill.agents.controllers import (
     PassiveController,
     PDJointPosController,
     PDJointPosMimicController,
+    PDJointVelController,
 )
 from mani_skill.utils.structs import Pose
 from numpy.typing import NDArray
@@ -104,26 +105,31 @@ class Robot:
     def _part(self, controller: Any, target: torch.Tensor) -> list[torch.Tensor]:
         if isinstance(controller, PassiveController):
             return []
+        if isinstance(controller, PDJointVelController):
+            shape = controller.single_action_space.shape  # told to stand still
+            return [torch.zeros((len(target), *shape), device=target.device)]
         # a controller of end-effector poses is one of joint positions to Python
         plain = type(controller) in (
             PDJointPosController,
             PDJointPosMimicController,
             LedPosController,
         )
-        if not plain or controller.config.use_delta:
+        if not plain:
             raise EnvConfigError(
                 f"control mode {self.agent.control_mode!r} takes no joint positions; use "
                 "pd_joint_pos, or step the environment with its own actions"
             )
         names = [joint.name for joint in controller.joints]
         wanted = target[:, columns(self.observed, names)]
+        if controller.config.use_delta:
+            wanted = wanted - controller.qpos
         if isinstance(controller, LedPosController):
             wanted = wanted[:, controller._leading]
         elif isinstance(controller, PDJointPosMimicController):
             wanted = wanted[:, controller.control_joint_indices.long()]
         if controller._normalize_action:
             low, high = controller.action_space_low, controller.action_space_high
-            wanted = 2 * (wanted - low) / (high - low) - 1
+            wanted = torch.clamp(2 * (wanted - low) / (high - low) - 1, -1.0, 1.0)
         return [wanted]
 
     def _observed(self, qpos: Float) -> torch.Tensor:
