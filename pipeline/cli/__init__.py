@@ -23,6 +23,7 @@ COMMANDS = {
     "calibrate-table": "Say where the table is in a frame of a depth camera.",
     "hand-eye": "Say where the camera is on the robot, and how well poses agree.",
     "label": "Label grasps that someone else published.",
+    "agree": "Compare the labels of two protocols in OUT, say MuJoCo's and ManiSkill's.",
     "noise": "Fit a sensor's noise to frames of a real camera.",
     "compare": "How far a dataset's clouds are from those of a real camera.",
     "export": "Write OUT as WebDataset tars, PLY or NPZ files.",

@@ -1,11 +1,10 @@
 """Records -> a dataset on disk: sorted, split by object, one writer per shard, atomic."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from schemas.dataset import FIELDS, SCHEMA_VERSION, field_of
+from schemas.dataset import FIELDS, SCHEMA_VERSION, field_name, field_of
 from schemas.records import Cloud, GraspSet, LabelSet, ObjectAsset, Scene
 from stages.shard.arrays import ShardArrays, cloud_arrays, grasp_arrays
 from stages.shard.config import ShardConfig
@@ -31,8 +30,6 @@ from stages.shard.publish import StagedShard, stage_shard
 from stages.shard.statistics import cloud_statistics, grasp_statistics
 from stages.shard.visibility import Contacts, contact_regions
 from stages.storage import make_folder, remove_tree, sync
-
-FIELD_NAME = re.compile("^visibility/[^/]*/")
 
 
 def write_dataset(
@@ -91,6 +88,7 @@ def write_dataset(
             if of_split:
                 labelled = [x for x in labels if splits[x.object_id] == split]
                 content = grasp_arrays(of_split, labelled, assets, split)
+                optional |= {name for name in content.arrays if field_of(name).optional}
                 name = grasps_name(split)
                 written[name] = _put(folder / name, content, config, waiting)
                 statistics[split]["grasps"] = grasp_statistics(content)
@@ -200,7 +198,7 @@ def _publish_manifest(
     frames: set[str],
     optional: set[str],
 ) -> None:
-    there = {FIELD_NAME.sub("visibility/*/", name) for name in optional}
+    there = {field_name(name) for name in optional}
     fields = {name: field.attributes("see frame") | {"dtype": field.dtype} for name, field in
               FIELDS.items() if not field.optional or name in there}  # fmt: skip
     body = {
