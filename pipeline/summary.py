@@ -42,7 +42,7 @@ def next_steps(out: Path, *, dataset: bool) -> str:
     """Three commands to try."""
     if dataset:
         return (
-            f"The dataset is in {out}. Try:\n"
+            f"The dataset is in {out}; open {out / 'report.html'} in a browser. Try:\n"
             f"  python -m pipeline view {out} --save cloud.png\n"
             f"  python -m pipeline verify {out}\n"
             f"  python examples/03_read_a_shard.py {out}"

@@ -16,6 +16,7 @@ COMMANDS = {
     "repair": "Drop exactly what verify finds broken in OUT, for the next run to redo.",
     "extend": "Grow the scenes or the grasps of OUT; what is there stays as it is.",
     "prune": "Drop blocks of OUT that its config no longer needs, and leftovers.",
+    "report": "Write OUT/report.html: pictures, failures, distributions, alarms, cost.",
     "view": "Look at a cloud, its grasps or its labels.",
     "hand": "List the hands, or check a hand file and draw it.",
     "crop": "Cut a cloud from a depth image with the dataset's crop.",

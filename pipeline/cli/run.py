@@ -41,6 +41,7 @@ from pipeline.summary import explain, next_steps, table
 )
 @click.option("--max-failure-fraction", type=float, help="Stop above this; exit code 3.")
 @click.option("--retry-failed", is_flag=True, help="Repeat what crashed or timed out.")
+@click.option("--no-report", is_flag=True, help="Leave OUT/report.html as it is.")
 @click.option(
     "--dry-run",
     is_flag=True,
@@ -60,6 +61,7 @@ def run(
     cluster_options: tuple[str, ...],
     max_failure_fraction: float | None,
     retry_failed: bool,
+    no_report: bool,
     dry_run: bool,
 ) -> None:
     """Run TARGETS: stages joined by +, "shard", or "all". What is done is not done again.
@@ -94,7 +96,12 @@ def run(
     def start() -> Executor:
         return _executor(config, scheduler, cluster, hosts, options)
 
-    carry_out(config, wanted, plans, store, registry, start=start, retry=retry_failed)
+    carry_out(
+        *(config, wanted, plans, store, registry),
+        start=start,
+        retry=retry_failed,
+        report=not no_report,
+    )
 
 
 def carry_out(
@@ -106,11 +113,14 @@ def carry_out(
     *,
     start: Callable[[], Executor] | None = None,
     retry: bool = False,
+    report: bool = True,
 ) -> None:
     """Run the plan into the store, publish what the targets publish, and say what was done.
 
     `start` makes the executor; local processes without it.
     """
+    from pipeline.report.after_run import REPORT, report_after_run
+
     folder = store.out
     store.open()
     with lock(folder):
@@ -129,11 +139,14 @@ def carry_out(
                 published = load(registry.publishers[name])(config, plans, result.states, store)
             except OSError as error:
                 raise storage_error(folder, error) or error from error
-    if result.did_nothing and published is None:
+    nothing = result.did_nothing and published is None
+    if nothing:
         click.echo("Nothing to do: every item is done already.")
     click.echo(table(result.summaries))
     if published is not None:
         click.echo("shard   " + ", ".join(f"{name} {n}" for name, n in published.items()))
+    if report and not (nothing and (folder / REPORT).exists()):
+        report_after_run(folder, click.echo)
     click.echo(next_steps(folder, dataset=(folder / "dataset.json").exists()))
 
 
