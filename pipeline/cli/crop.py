@@ -47,7 +47,14 @@ def crop(
     table_height: float,
     seed: int,
 ) -> None:
-    """Cut a cloud from DEPTH (.npy or .png, z-depth) exactly as the dataset's clouds were cut."""
+    """Cut a cloud from DEPTH (.npy or .png, z-depth) exactly as the dataset's clouds were cut.
+
+    \b
+    python -m pipeline crop depth.npy --intrinsics 615,615,320,240 \\
+        --segment mask.npy --dataset data/out/demo --out cloud.ply
+    python -m pipeline crop depth.png --intrinsics camera.json \\
+        --crop-spec crop.json --pose T.npy --out cloud.ply
+    """
     from schemas.errors import SchemaError
     from stages.crop import CropError, crop_depth
     from stages.crop.files import (

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from pipeline.cli import complete
 from pipeline.config import RunConfig, load_config, read_yaml
 from pipeline.errors import UserError
 from pipeline.graph import Targets, parse_targets
@@ -35,7 +36,7 @@ grasps. With so few items one object that a hand cannot grip would spend the usu
 def planning(command: Callable[..., Any]) -> Callable[..., Any]:
     """TARGETS, --config, --out, --set and --smoke."""
     decorators = [
-        click.argument("targets", default="all"),
+        click.argument("targets", default="all", shell_complete=complete.targets),
         click.option(
             "--config",
             "config_path",

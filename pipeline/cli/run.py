@@ -67,6 +67,15 @@ def run(
     """Run TARGETS: stages joined by +, "shard", or "all". What is done is not done again.
 
     Stages are assets, scene, render, grasp and label; each brings what it needs.
+
+    \b
+    python -m pipeline run all --smoke
+    python -m pipeline run render+label --config configs/demo.yaml --workers 4
+    python -m pipeline run all --config configs/demo.yaml --set render.views=16 --dry-run
+    python -m pipeline run all --config configs/ycb.yaml --cluster slurm --workers 100
+
+    Exit codes: 0 done, 2 a mistake in what was asked, 3 too many failures, 130 interrupted. The
+    same command goes on where it was.
     """
     config, wanted, plans, folder, registry = read_plan(targets, config_path, out, overrides, smoke)
     try:
@@ -133,6 +142,8 @@ def carry_out(
             raise
         finally:
             executor.close()
+            if executor.local:
+                store.clean()  # of what a stopped worker was writing
         published = None
         for name in wanted.publish:
             try:

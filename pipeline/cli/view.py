@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from pipeline.cli import complete
 from pipeline.errors import UserError
 
 RENDERERS = ("auto", "open3d", "numpy")
@@ -18,11 +19,31 @@ FILMS = (".gif", ".mp4")
 @click.option("--split", help="train, val or test; the first that has the scene by default.")
 @click.option("--scene", help="Scene id; the first by default.")
 @click.option("--view", "number", type=int, help="View of the scene; the first by default.")
-@click.option("--grasps", "hand", metavar="HAND", help="Draw grasps of this hand too.")
-@click.option("--labels", metavar="HAND", help="A sheet of five successes and five failures.")
-@click.option("--rollout", metavar="HAND", help="The film of one grasp, simulated again.")
+@click.option(
+    "--grasps",
+    "hand",
+    metavar="HAND",
+    shell_complete=complete.hands,
+    help="Draw grasps of this hand too.",
+)
+@click.option(
+    "--labels",
+    metavar="HAND",
+    shell_complete=complete.hands,
+    help="A sheet of five successes and five failures.",
+)
+@click.option(
+    "--rollout",
+    metavar="HAND",
+    shell_complete=complete.hands,
+    help="The film of one grasp, simulated again.",
+)
 @click.option("--grasp", "which", metavar="OBJECT:N", help="Of --rollout: grasp N of an object.")
-@click.option("--protocol", help="Of the labels and rollouts.  [default: fc]")
+@click.option(
+    "--protocol",
+    shell_complete=complete.protocols,
+    help="Of the labels and rollouts.  [default: fc]",
+)
 @click.option(
     "--save",
     "target",

@@ -23,6 +23,8 @@ SLOTS_S = 5.0  # how long a count of workers holds, s; asking costs the schedule
 class DaskExecutor:
     """`cluster`, when given, is closed with the executor."""
 
+    local = False
+
     def __init__(self, scheduler: str, *, timeout_s: float = 10.0, cluster: Any = None) -> None:
         from distributed import Client
 
