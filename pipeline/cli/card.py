@@ -14,7 +14,12 @@ from pipeline.errors import UserError
     "--to", type=click.Path(path_type=Path), help="File to write.  [default: OUT/README.md]"
 )
 def card(out: Path, to: Path | None) -> None:
-    """Write the card of the dataset in OUT: licence, splits, labels, fields with their units."""
+    """Write the card of the dataset in OUT: licence, splits, labels, fields with their units.
+
+    \b
+    python -m pipeline card data/out/demo
+    python -m pipeline card data/out/demo --to CARD.md
+    """
     from stages.shard.card import MARK, card_text
     from stages.shard.errors import DatasetError
     from stages.shard.layout import publish_bytes

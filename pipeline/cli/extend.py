@@ -46,6 +46,10 @@ def extend(
 
     The numbers are totals, not additions. Clouds, grasps and labels that are there stay, bit for
     bit. Start it where the run was started when its config names meshes by relative paths.
+
+    \b
+    python -m pipeline extend data/out/demo --scenes 40 --dry-run
+    python -m pipeline extend data/out/demo --scenes 40 --grasps 64
     """
     registry = Registry()
     config = load_saved(out, registry)

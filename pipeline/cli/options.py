@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from pipeline.cli import complete
 from pipeline.config import RunConfig, load_config, read_yaml
 from pipeline.errors import UserError
 from pipeline.graph import Targets, parse_targets
@@ -56,7 +57,7 @@ OUTPUT = OutputPath()
 def planning(command: Callable[..., Any]) -> Callable[..., Any]:
     """TARGETS, --config, --out, --set and --smoke."""
     decorators = [
-        click.argument("targets", default="all"),
+        click.argument("targets", default="all", shell_complete=complete.targets),
         click.option(
             "--config",
             "config_path",

@@ -19,6 +19,10 @@ def prune(out: Path, dry_run: bool) -> None:
     """Drop blocks of OUT that the config of its last run does not need, and half-written files.
 
     A config that is run again later makes its dropped blocks anew.
+
+    \b
+    python -m pipeline prune data/out/demo --dry-run
+    python -m pipeline prune data/out/demo
     """
     store, registry = Store(out), Registry()
     if dry_run:

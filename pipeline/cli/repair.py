@@ -15,7 +15,12 @@ from pipeline.store import Store
 @click.argument("out", type=OutputPath(exists=True))
 @click.option("--dry-run", is_flag=True, help="Say what would be dropped and why; touch nothing.")
 def repair(out: Path, dry_run: bool) -> None:
-    """Drop exactly the blocks and shards of OUT that verify finds broken; say which and why."""
+    """Drop exactly the blocks and shards of OUT that verify finds broken; say which and why.
+
+    \b
+    python -m pipeline repair data/out/demo --dry-run
+    python -m pipeline repair data/out/demo
+    """
     store, registry = Store(out), Registry()
     if dry_run:
         removals, left = plan_repair(out, registry)

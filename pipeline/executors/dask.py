@@ -28,6 +28,8 @@ class DaskExecutor:
     A scheduler that goes away is waited for, `return_s` seconds; what was in flight is sent again.
     """
 
+    local = False
+
     def __init__(
         self,
         scheduler: str,
