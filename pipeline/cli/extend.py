@@ -53,7 +53,7 @@ def extend(
     """
     registry = Registry()
     config = load_saved(out, registry)
-    given = dict(zip(KINDS, (floating, tabletop, clutter, granular), strict=True))
+    given: dict[str, int | None] = dict(zip(KINDS, (floating, tabletop, clutter, granular), strict=True))
     config = _grown(config, scenes, given, grasps)
     try:
         config = with_runtime(config, workers=workers)
