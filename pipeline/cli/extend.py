@@ -53,7 +53,8 @@ def extend(
     """
     registry = Registry()
     config = load_saved(out, registry)
-    given: dict[str, int | None] = dict(zip(KINDS, (floating, tabletop, clutter, granular), strict=True))
+    numbers = (floating, tabletop, clutter, granular)
+    given: dict[str, int | None] = dict(zip(KINDS, numbers, strict=True))
     config = _grown(config, scenes, given, grasps)
     try:
         config = with_runtime(config, workers=workers)
