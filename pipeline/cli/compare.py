@@ -23,6 +23,9 @@ def compare(
 
     DATASET is a dataset, or a run's config (.yaml), of which only the sensor is used. Each capture
     is registered and taken again by rays, without noise and with the dataset's sensor.
+
+    \b
+    python -m pipeline compare data/out/demo a.npz --object ycb://006_mustard_bottle --out compared
     """
     from pipeline.comparison import compare_all, read_sensor, write_report
     from stages.render.errors import RegistrationError, SensorFitError

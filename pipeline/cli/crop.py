@@ -56,6 +56,12 @@ def crop(
 
     CAPTURE is a depth image (.npy or .png, z-depth) with --intrinsics, a capture or a recording
     (docs/robot.md), or realsense:[SERIAL], a live camera.
+
+    \b
+    python -m pipeline crop depth.npy --intrinsics 615,615,320,240 \\
+        --segment mask.npy --dataset data/out/demo --out cloud.ply
+    python -m pipeline crop depth.png --intrinsics camera.json \\
+        --crop-spec crop.json --pose T.npy --out cloud.ply
     """
     from schemas.errors import SchemaError
     from stages.crop import CropError

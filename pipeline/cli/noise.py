@@ -31,6 +31,10 @@ def fit(
 
     The file holds `render.camera` and `render.sensor`; `extends: FILE` in a run's config takes
     them.
+
+    \b
+    python -m pipeline noise fit a.npz b.npz --object ycb://006_mustard_bottle --out mine.yaml
+    python -m pipeline noise fit wall.npz --plane --base structured_light --out mine.yaml
     """
     import yaml
 

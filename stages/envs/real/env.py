@@ -206,6 +206,10 @@ class RealEnv(BaseEnv):
     def evaluate(self, *_: Any, **__: Any) -> NoReturn:
         raise NoGroundTruthError
 
+    @property
+    def engine(self) -> str:
+        return "real"  # nothing simulates
+
     def close(self) -> None:
         for device in (self._source, self._driver):
             if device is not None:
