@@ -1,10 +1,12 @@
 """Greenscreen on tasks of ManiSkill's wheel, drawn on this machine."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from stages.robot.errors import OverlayError
 from stages.robot.twin import Overlay
@@ -14,7 +16,10 @@ need_vulkan()
 
 from mani_skill.envs.tasks.tabletop.pick_cube import PickCubeEnv  # noqa: E402
 
+from stages.envs.maniskill.dexgrasp import DexGrasp  # noqa: E402
 from stages.envs.maniskill.greenscreen import REAL_SEGMENT, Greenscreen  # noqa: E402
+from tests.maniskill_scenes import K as SCENE_K  # noqa: E402
+from tests.maniskill_scenes import eye, three  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*precision lowered by casting:UserWarning")
 SIZE = 128
@@ -25,6 +30,10 @@ KEEP = ["cube", "panda"]
 
 
 class Twin(Greenscreen, PickCubeEnv):
+    pass
+
+
+class DexTwin(Greenscreen, DexGrasp):
     pass
 
 
@@ -173,7 +182,61 @@ def test_observations_of_states_alone_need_no_picture() -> None:
     env.close()
 
 
+def test_a_batch_takes_each_environment_s_picture_and_ids() -> None:
+    """Two rows with pictures and kept ids of their own, as CUDA has them; ids may differ."""
+    env = Twin(overlays={"base_camera": Overlay(rgb=PHOTO)}, keep=["cube"],
+               obs_mode="rgb+depth+segmentation", **ON_CPU)  # fmt: skip
+    env.close()
+    rng = np.random.default_rng(5)
+    ids = rng.integers(0, 6, (2, SIZE, SIZE, 1)).astype(np.int16)
+    rgb = rng.integers(0, 256, (2, SIZE, SIZE, 3)).astype(np.uint8)
+    depth = rng.integers(300, 900, (2, SIZE, SIZE, 1)).astype(np.int16)
+    data = {"rgb": rgb, "segmentation": ids, "depth": depth}
+    photos = np.stack([PHOTO, 255 - PHOTO])
+    env._kept = torch.tensor([[0, 0, 1, 0, 0, 0], [0, 0, 0, 0, 1, 1]], dtype=torch.bool)
+    out = env._composited(
+        {k: torch.from_numpy(v) for k, v in data.items()}, {"rgb": torch.from_numpy(photos)}
+    )
+    for i, kept in enumerate(([2], [4, 5])):
+        shown = np.isin(ids[i], kept)
+        np.testing.assert_array_equal(out["rgb"][i], np.where(shown, rgb[i], photos[i]))
+        np.testing.assert_array_equal(out["depth"][i], np.where(shown, depth[i], 0))
+
+
+def test_dexgrasp_before_a_photograph() -> None:
+    """The project's own environment, its camera posed after it was built."""
+    rng = np.random.default_rng(0)
+    photo = rng.integers(0, 256, (SCENE_K.height, SCENE_K.width, 3)).astype(np.uint8)
+    wall = np.full(photo.shape[:2], 0.45, np.float32)
+    overlay = Overlay(rgb=photo, depth=wall, intrinsics=SCENE_K)
+    env = DexTwin(
+        scenes=[three(1)], camera=SCENE_K, overlays={"camera": overlay},
+        keep=["object-*-box", "object-*-torus"], obs_mode="rgb+depth+segmentation",
+        reward_mode="none", sim_backend="cpu", render_backend="cpu",
+    )  # fmt: skip
+    env.reset(seed=0)
+    env.set_cameras(eye(0)[None])
+    env.flush()
+    depth, segment = (a[0] for a in env.depth_and_segment())  # as simulated
+    twin = {k: v[0].numpy() for k, v in env.get_obs()["sensor_data"]["camera"].items()}
+    names = [a.object_id for a in env.grasp_scenes[0].assets]
+    kept = np.isin(segment, [2 + names.index("box"), 2 + names.index("torus")])
+    shown = kept & (depth <= 450)
+    assert 50 < shown.sum() < kept.sum()
+    np.testing.assert_array_equal(twin["depth"][..., 0], np.where(shown, depth, 450))
+    np.testing.assert_array_equal((twin["rgb"] == photo).all(axis=-1) | shown, True)
+    assert (twin["segmentation"][..., 0][~shown] == REAL_SEGMENT).all()
+    env.close()
+    with pytest.raises(OverlayError, match="give the simulated camera the real one's K"):
+        DexTwin(
+            scenes=[three(1)], camera=replace(SCENE_K, fx=170.0), overlays={"camera": overlay},
+            keep=["*"], obs_mode="rgb+depth+segmentation", reward_mode="none", sim_backend="cpu",
+            render_backend="cpu",
+        )  # fmt: skip
+
+
 @pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_each_environment_has_its_own_picture() -> None:
     pictures = [Overlay(rgb=np.full_like(PHOTO, 40 * i)) for i in range(4)]
     env = Twin(overlays={"base_camera": pictures}, keep=KEEP, obs_mode="rgb+segmentation",
