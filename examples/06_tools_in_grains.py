@@ -44,17 +44,17 @@ class Task:
 
 
 TASKS = {
-    "bulldoze": Task(  # a blade with wings; forward, then a turn to the left, then forward
+    "bulldoze": Task(  # a blade with wings; down, forward, a turn to the left, forward
         plates=(
             ((0.01, 0.12, 0.05), (0, 0, 0.025)),
             ((0.03, 0.01, 0.05), (0.015, 0.06, 0.025)),
             ((0.03, 0.01, 0.05), (0.015, -0.06, 0.025)),
         ),
-        start=(-0.14, -0.02, 0.014),
+        start=(-0.14, -0.02, 0.06),
         eye=(-0.08, 0.0, 0.13),
         target=(0.12, 0.0, 0.0),
-        moves=((1.0, (0.1, 0, 0), (0, 0, 0)), (0.5, (0.08, 0.03, 0), (0, 0, 0.8)),
-               (0.5, (0.08, 0.04, 0), (0, 0, 0))),
+        moves=((0.5, (0, 0, -0.09), (0, 0, 0)), (1.0, (0.1, 0, 0), (0, 0, 0)),
+               (0.5, (0.08, 0.03, 0), (0, 0, 0.8)), (0.5, (0.08, 0.04, 0), (0, 0, 0))),
     ),
     "dig": Task(  # a bucket: down with its mouth ahead, along, curl up, lift
         plates=(
