@@ -15,7 +15,7 @@ OUT ?= data/out/demo
 	touch $@
 
 demo: .venv/.installed
-	$(BIN)/python -m pipeline run render+label --config configs/demo.yaml --out $(OUT)
+	$(BIN)/python -m pipeline run render+label --config configs/demo.yaml --out $(OUT) --no-report
 	$(BIN)/python -m pipeline run shard --config configs/demo.yaml --out $(OUT)
 
 check: lint types contracts

@@ -205,7 +205,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--smoke", action="store_true", help="a few steps, to see that it runs")
     arguments = parser.parse_args()
-    out, steps = arguments.dataset, 8 if arguments.smoke else arguments.steps
+    out, steps = arguments.dataset, 3 if arguments.smoke else arguments.steps
     torch.set_num_threads(os.cpu_count() or 1)
 
     manifest = load_manifest(out)

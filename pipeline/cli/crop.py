@@ -1,6 +1,7 @@
 """`pipeline crop`: the dataset's crop on a depth image of a real camera."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -69,6 +70,7 @@ def crop(
     source = crop_spec if dataset is None else dataset / "dataset.json"
     if source is None:
         raise UserError("crop: give --dataset OUT or --crop-spec FILE, so that clouds match")
+    ids = None
     try:
         spec = read_spec(source)
         if dataset is not None and crop_spec is not None:
@@ -89,7 +91,13 @@ def crop(
             table_pose=(0.0, 0.0, table_height, 1.0, 0.0, 0.0, 0.0),
         )
     except (CropError, SchemaError) as error:
-        raise UserError(str(error)) from error
+        hint = ""
+        if ids is not None and segments is None and "segment" in str(error):
+            hint = (
+                f"\n{segment} holds the ids {_ids_in(ids)}; 1 is taken for the table and 2.. for "
+                'objects, say otherwise with --segments "object:0=1"'
+            )
+        raise UserError(f"{error}{hint}") from error
     try:
         write_ply(out, cloud)
     except OSError as error:
@@ -98,6 +106,12 @@ def crop(
         f"{out}: {len(cloud.points)} points in the {spec.frame} frame, of {cloud.valid_count} that "
         f"survived the crop {spec.digest()[:16]}"
     )
+
+
+def _ids_in(image: Any) -> str:
+    """The first few values of a segment image."""
+    found = sorted(set(image.reshape(-1).tolist()))
+    return ", ".join(map(str, found[:8])) + (", ..." if len(found) > 8 else "")
 
 
 def _segment_table(text: str | None, largest: int) -> dict[str, int]:
