@@ -1,7 +1,7 @@
 """A blade that pushes grains and a bucket that digs in them, seen by two depth cameras.
 
-    python examples/06_tools_in_grains.py bulldoze [folder]
-    python examples/06_tools_in_grains.py dig [folder]
+    python examples/08_tools_in_grains.py bulldoze [folder]
+    python examples/08_tools_in_grains.py dig [folder]
 
 Tools move as they are told and feel nothing; what the grains do to them is read as a force, and a
 task may stop when it is more than a robot can give. The ego camera rides on the tool, the sky
