@@ -13,7 +13,7 @@ REALSENSE = "realsense:"
 def open_source(what: str | Path, convention: Path | None = None) -> CaptureSource:
     """The source that `what` names.
 
-    - `realsense:` or `realsense:SERIAL`, a live camera, or `realsense:FILE.bag`, its recording;
+    - `realsense:`, `realsense:SERIAL`: a live camera; `realsense:FILE.db3` (`.bag`): its recording;
     - a folder that `Recorder` wrote;
     - `FILE.npz` with `depth`, `intrinsics` and more (`stages/robot/sources/recording.py`);
     - a `capture.json`, or a folder with one;
