@@ -67,10 +67,11 @@ def read_plan(
     wanted = parse_targets(targets, registry)
     changes = list(overrides)
     if smoke:
-        section = read_yaml(config_path).get("assets")
+        data = read_yaml(config_path)
+        section, scene = data.get("assets"), data.get("scene")
         objects = section.get("objects", []) if isinstance(section, dict) else []
         first = ", ".join(f"'{o}'" for o in list(objects)[:SMOKE_OBJECTS])
-        changes = [*SMOKE, f"assets.objects=[{first}]", *changes]
+        changes = [*SMOKE, *_grains(scene), f"assets.objects=[{first}]", *changes]
     config = load_config(config_path, registry=registry, overrides=changes)
     name = config_path.stem + ("-smoke" if smoke else "")
     folder = out or Path(config.out or f"data/out/{name}")
@@ -80,6 +81,17 @@ def read_plan(
             "workers see, and copy the finished dataset, dataset.commit.json last"
         )
     return config, wanted, make_plan(config, wanted, registry), folder, registry
+
+
+def _grains(scene: Any) -> list[str]:
+    """What --smoke adds for a config with granular scenes: one; kinds at 0 stay there.
+
+    Its crop may name the grains, which other scenes have not.
+    """
+    if not isinstance(scene, dict) or not scene.get("granular"):
+        return []
+    none = [kind for kind in ("floating", "tabletop", "clutter") if scene.get(kind) == 0]
+    return ["scene.granular=1", *(f"scene.{kind}=0" for kind in none)]
 
 
 def pairs(option: str, texts: Sequence[str]) -> dict[str, Any]:
