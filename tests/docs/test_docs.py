@@ -179,6 +179,13 @@ def test_the_loop_of_the_robot_s_page_runs(dataset: Path, monkeypatch: pytest.Mo
     assert len(names["cloud"].points) > 100
 
 
+def test_a_tool_moves_through_grains(tmp_path: Path) -> None:
+    """Few grains, for time: a bed that the bucket hardly reaches."""
+    text = run("examples/08_tools_in_grains.py", "dig", tmp_path, 100)
+    assert "of 100 lifted" in text
+    assert len(list(tmp_path.glob("dig_*.png"))) == 5
+
+
 def test_the_code_of_the_readme_runs(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [code] = blocks(ROOT / "README.md", "python")
     assert '"data/out/demo"' in code
