@@ -4,45 +4,11 @@
 array; `verify` checks it again on what lies on the disk. `*` stands for a hand or a protocol.
 """
 
-from dataclasses import dataclass
-from typing import Any
-
 from schemas.errors import SchemaError
+from schemas.field import CLOUD_FRAME, Field
 
 SCHEMA_VERSION = 1
 """Raised when a field changes its meaning; older versions keep a reader."""
-
-CLOUD_FRAME = "<cloud>"
-"""Frame of `points`: "camera" or "world", one per dataset; written out in the attributes."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Field:
-    """One array of a shard. A `shape` entry is a size or the name of a dimension."""
-
-    dtype: str
-    shape: tuple[str | int, ...]
-    unit: str  # SI, "" when it has none
-    frame: str  # "" when it has none
-    description: str
-    low: float | None = None  # smallest allowed value, inclusive
-    high: float | None = None
-    no_data: str = ""  # how a missing value is written; "" when none may be missing
-    strings: str = ""  # group attribute whose list this array indexes
-    optional: bool = False  # written only when asked for
-
-    def attributes(self, cloud_frame: str) -> dict[str, Any]:
-        """What is stored with the array, JSON values."""
-        out: dict[str, Any] = {"description": self.description}
-        out["unit"] = self.unit
-        out["frame"] = cloud_frame if self.frame == CLOUD_FRAME else self.frame
-        out["valid_range"] = [self.low, self.high]
-        out["no_data"] = self.no_data
-        if "wxyz" in self.description:
-            out["quaternion_order"] = "wxyz"
-        if self.strings:
-            out["indexes_attribute"] = self.strings
-        return out
 
 
 def _qpos(what: str) -> Field:
@@ -120,6 +86,11 @@ CLOUD_FIELDS: dict[str, Field] = {
         description="lens: model (0 none, 1 brown_conrady, 2 kannala_brandt), then k1 k2 p1 p2 k3 "
         "or k1 k2 k3 k4 0 as in OpenCV; absent when no lens is distorted",
     ),
+    "depth_step": Field(
+        dtype="float64", shape=("cloud",), unit="m", frame="", low=0, optional=True,
+        description="depth came in steps of this size, the middle of each is kept: every depth is "
+        "within half a step of the exact one; 0 is exact; absent when all are",
+    ),
     "T_world_cam": Field(
         dtype="float64", shape=("cloud", 4, 4), unit="m", frame="world <- camera",
         description="camera pose, OpenCV axes (x right, y down, z forward)",
@@ -155,6 +126,35 @@ CLOUD_FIELDS: dict[str, Field] = {
     "scenes/settle_time": Field(
         dtype="float64", shape=("scene",), unit="s", frame="", low=0,
         description="simulated time until at rest",
+    ),
+    "scenes/buried_fraction": Field(
+        dtype="float64", shape=("placed",), unit="", frame="", low=0, high=1, no_data="NaN",
+        optional=True,
+        description="share of the open directions of the object's surface that the grains take; "
+        "no data in a scene without grains",
+    ),
+    "scenes/exposed_area": Field(
+        dtype="float64", shape=("placed",), unit="m^2", frame="", low=0, no_data="NaN",
+        optional=True,
+        description="surface of the object that looks at the sky, each place by the share of its "
+        "directions that the grains leave open; no data in a scene without grains",
+    ),
+    "scenes/grain_offsets": Field(
+        dtype="int64", shape=("scene+1",), unit="", frame="", low=0, optional=True,
+        description="grains of scene s are rows grain_offsets[s]:grain_offsets[s + 1]",
+    ),
+    "scenes/grain_position": Field(
+        dtype="float32", shape=("grain", 3), unit="m", frame="world", optional=True,
+        description="centres of the grains at rest",
+    ),
+    "scenes/grain_radius": Field(
+        dtype="float64", shape=("scene",), unit="m", frame="", low=0, no_data="0", optional=True,
+        description="radius of the scene's grains; 0 without",
+    ),
+    "scenes/bin_size": Field(
+        dtype="float64", shape=("scene", 3), unit="m", frame="table", low=0, no_data="0 0 0",
+        optional=True,
+        description="inside of the bin around the table's origin: x, y, height; zeros without",
     ),
     "visibility/*/row_offsets": Field(
         dtype="int64", shape=("cloud+1",), unit="", frame="", low=0, optional=True,
@@ -259,19 +259,28 @@ GRASP_FIELDS: dict[str, Field] = {
         dtype="float64", shape=("grasp",), unit="", frame="", low=0, high=1, no_data="NaN",
         description="share of the perturbed repeats that succeed; no data when none were run",
     ),
+    "labels/*/*/lift": Field(
+        dtype="float64", shape=("grasp",), unit="m", frame="world", no_data="NaN", optional=True,
+        description="how far the object had risen at the end; rollout alone",
+    ),
 }  # fmt: skip
 """Arrays of `<split>-grasps.zarr`."""
 
 FIELDS: dict[str, Field] = CLOUD_FIELDS | GRASP_FIELDS
 
 
-def field_of(name: str) -> Field:
-    """The entry of an array by its path in the shard, e.g. `labels/allegro/fc/success`."""
+def field_name(name: str) -> str:
+    """The key in FIELDS of an array by its path in the shard, e.g. `labels/allegro/fc/success`."""
     parts = name.split("/")
     if parts[0] in ("grasps", "labels", "visibility"):
         parts[1:-1] = ["*"] * (len(parts) - 2)
+    return "/".join(parts)
+
+
+def field_of(name: str) -> Field:
+    """The entry of an array by its path in the shard."""
     try:
-        return FIELDS["/".join(parts)]
+        return FIELDS[field_name(name)]
     except KeyError:
         raise SchemaError(
             f"array {name!r}: not in the field dictionary of schema version {SCHEMA_VERSION}; "

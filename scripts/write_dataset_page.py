@@ -3,7 +3,8 @@
 import sys
 from pathlib import Path
 
-from schemas.dataset import CLOUD_FIELDS, CLOUD_FRAME, GRASP_FIELDS, SCHEMA_VERSION, Field
+from schemas.dataset import CLOUD_FIELDS, GRASP_FIELDS, SCHEMA_VERSION
+from schemas.field import CLOUD_FRAME, Field
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "dataset.md"
 BEGIN, END = "<!-- fields: written by scripts/write_dataset_page.py -->", "<!-- end of fields -->"

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from pipeline.errors import UserError
+from stages.storage import of_the_network
 
 COMMANDS = {
     "run": "Run TARGETS: stages joined by +, or all; what is done is kept.",
@@ -19,8 +20,11 @@ COMMANDS = {
     "report": "Write OUT/report.html: pictures, failures, distributions, alarms, cost.",
     "view": "Look at clouds, grasps, labels and rollouts.",
     "hand": "List the hands, or check a hand file and draw it.",
-    "crop": "Cut a cloud from a depth image with the dataset's crop.",
+    "crop": "Cut a cloud from a frame of a depth camera with the dataset's crop.",
+    "calibrate-table": "Say where the table is in a frame of a depth camera.",
+    "hand-eye": "Say where the camera is on the robot, and how well poses agree.",
     "label": "Label grasps that someone else published.",
+    "agree": "Compare the labels of two protocols in OUT, say MuJoCo's and ManiSkill's.",
     "noise": "Fit a sensor's noise to frames of a real camera.",
     "compare": "How far a dataset's clouds are from those of a real camera.",
     "export": "Write OUT as WebDataset tars, PLY or NPZ files.",
@@ -51,7 +55,8 @@ class _Commands(click.Group):
             return None
         if cmd_name in ("run", "extend", "label"):
             one_thread()
-        return getattr(import_module(f"pipeline.cli.{cmd_name}"), cmd_name)
+        name = cmd_name.replace("-", "_")
+        return getattr(import_module(f"pipeline.cli.{name}"), name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -73,6 +78,15 @@ class _Commands(click.Group):
         except KeyboardInterrupt:
             click.echo(f"\n{INTERRUPTED}", err=True)
             ctx.exit(INTERRUPTED_CODE)
+        except Exception as error:
+            if not of_the_network(error):
+                raise
+            click.echo(
+                f"error: the object store cannot be reached ({error}); check the address, the "
+                "credentials and AWS_ENDPOINT_URL",
+                err=True,
+            )
+            ctx.exit(2)
 
 
 def one_thread() -> None:

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import click
 
+from pipeline.cli.options import OUTPUT
 from pipeline.errors import UserError
 
 
 @click.command()
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out", type=OUTPUT)
 @click.option(
     "--to", type=click.Path(path_type=Path), help="File to write.  [default: OUT/README.md]"
 )

@@ -29,13 +29,20 @@ def compare(
     """
     from pipeline.comparison import compare_all, read_sensor, write_report
     from stages.render.errors import RegistrationError, SensorFitError
+    from stages.robot.errors import CalibrationError
     from stages.shard.errors import DatasetError, UnknownChoiceError
 
     try:
         sensor = read_sensor(dataset)
         report = compare_all(dataset, sensor, captures, objects, clouds)
         write_report(report, out)
-    except (RegistrationError, SensorFitError, DatasetError, UnknownChoiceError) as error:
+    except (
+        RegistrationError,
+        SensorFitError,
+        CalibrationError,
+        DatasetError,
+        UnknownChoiceError,
+    ) as error:
         raise UserError(f"compare: {error}") from error
     except OSError as error:
         raise UserError(f"compare: cannot write {out}: {error}") from error

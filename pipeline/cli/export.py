@@ -4,13 +4,14 @@ from pathlib import Path
 
 import click
 
+from pipeline.cli.options import OUTPUT
 from pipeline.errors import UserError
 
 FORMATS = ("webdataset", "ply", "npz")
 
 
 @click.command()
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out", type=OUTPUT)
 @click.option("--format", "format_", required=True, type=click.Choice(FORMATS))
 @click.option("--to", required=True, type=click.Path(path_type=Path), help="A new folder.")
 @click.option("--split", help="train, val or test; all by default.")

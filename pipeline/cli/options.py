@@ -1,7 +1,6 @@
 """Options that several commands share, and what they give together."""
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -14,6 +13,7 @@ from pipeline.errors import UserError
 from pipeline.graph import Targets, parse_targets
 from pipeline.plan import StagePlan, make_plan
 from pipeline.registry import Registry
+from stages.storage import output_path, reaching
 
 SMOKE_OBJECTS = 3
 SMOKE = (
@@ -30,6 +30,27 @@ SMOKE = (
 grasps. With so few items one object that a hand cannot grip would spend the usual budget."""
 
 
+class OutputPath(click.Path):
+    """The folder of an output, or its place on an object store; with `exists` it must be there."""
+
+    def __init__(self, *, exists: bool = False) -> None:
+        super().__init__(path_type=Path)
+        self.must_exist = exists
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        try:
+            path = output_path(value)
+        except (ImportError, ValueError) as error:
+            raise UserError(str(error)) from error
+        with reaching(path):
+            if self.must_exist and not path.is_dir():
+                raise UserError(f"output {path}: no such folder; give the --out of a run")
+        return path
+
+
+OUTPUT = OutputPath()
+
+
 def planning(command: Callable[..., Any]) -> Callable[..., Any]:
     """TARGETS, --config, --out, --set and --smoke."""
     decorators = [
@@ -44,8 +65,8 @@ def planning(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--out",
-            type=click.Path(path_type=Path),
-            help="Output folder. [default: data/out/<config name>]",
+            type=OUTPUT,
+            help="Output folder, or s3://bucket/folder. [default: data/out/<config name>]",
         ),
         click.option(
             "--set", "overrides", multiple=True, metavar="A.B=C", help="Override a value."
@@ -68,12 +89,7 @@ def read_plan(
         changes = [*SMOKE, *_smoke(read_yaml(config_path)), *changes]
     config = load_config(config_path, registry=registry, overrides=changes)
     name = config_path.stem + ("-smoke" if smoke else "")
-    folder = out or Path(config.out or f"data/out/{name}")
-    if re.match(r"[a-z0-9]{2,}:/", str(folder)):
-        raise UserError(
-            f"output {folder}: object stores are not written to yet; give a folder that all "
-            "workers see, and copy the finished dataset, dataset.commit.json last"
-        )
+    folder = out or OUTPUT.convert(config.out or f"data/out/{name}", None, None)
     return config, wanted, make_plan(config, wanted, registry), folder, registry
 
 

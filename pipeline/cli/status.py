@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from pipeline.cli.options import OUTPUT
 from pipeline.errors import UserError
 from pipeline.ledger import scan
 from pipeline.registry import Registry
@@ -15,7 +16,7 @@ from stages.contract import OK
 
 
 @click.command()
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out", type=OUTPUT)
 @click.option("--failures", is_flag=True, help="List failures and repeats with their reasons.")
 @click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object.")
 def status(out: Path, failures: bool, as_json: bool) -> None:

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
+from pipeline.cli.options import OUTPUT
 from pipeline.errors import UserError
 from pipeline.registry import Registry
 from pipeline.verify import verify_output
 
 
 @click.command()
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out", type=OUTPUT)
 @click.option("--digest", is_flag=True, help="Print one content hash of the dataset's arrays.")
 @click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object.")
 def verify(out: Path, digest: bool, as_json: bool) -> None:

@@ -3,13 +3,14 @@
 from pathlib import Path
 
 from pipeline.errors import UserError
-from pipeline.files import storage_error, write_bytes
+from pipeline.files import storage_error
 from pipeline.registry import Registry
 from pipeline.report.alarms import Alarm, alarms
 from pipeline.report.drawn import draw_all
 from pipeline.report.facts import gather
 from pipeline.report.page import page
 from pipeline.store import Store
+from stages.storage import write_bytes
 
 
 def write_report(out: Path, target: Path, *, pictures: bool = True) -> list[Alarm]:

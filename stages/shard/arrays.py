@@ -84,7 +84,7 @@ def cloud_arrays(
         "scenes/table_size": _joined([s.table_size for s in scenes], "float64", (2,)),
         "scenes/settle_time": np.array([s.settle_time for s in scenes], np.float64),
     }
-    arrays |= _optional_arrays(flat)
+    arrays |= _optional_arrays(flat) | _grain_arrays(scenes)
     groups: dict[str, dict[str, Any]] = {"scenes": {}} | ({} if not regions else {"visibility": {}})
     for hand, of_hand in sorted((regions or {}).items()):
         found, groups[f"visibility/{hand}"] = visibility_arrays(scenes, clouds, of_hand)
@@ -102,7 +102,7 @@ def cloud_arrays(
 
 
 def _optional_arrays(clouds: Sequence[Cloud]) -> dict[str, Array]:
-    """`normals`, `colour` and `distortion`, each when some cloud has it."""
+    """`normals`, `colour`, `distortion` and `depth_step`, each when some cloud has it."""
     out: dict[str, Array] = {}
     for name in ("normals", "colour"):
         parts: list[Array] = [getattr(cloud, name) for cloud in clouds]
@@ -118,7 +118,32 @@ def _optional_arrays(clouds: Sequence[Cloud]) -> dict[str, Array]:
     if any(len(cloud.distortion) for cloud in clouds):
         parts = [c.distortion if len(c.distortion) else np.zeros(6) for c in clouds]
         out["distortion"] = _joined(parts, "float64", (6,))
+    if any(cloud.depth_step for cloud in clouds):
+        out["depth_step"] = np.array([cloud.depth_step for cloud in clouds], np.float64)
     return out
+
+
+def _grain_arrays(scenes: Sequence[Scene]) -> dict[str, Array]:
+    """What scenes with grains have more; nothing when there are none."""
+    if not any(scene.has_grains for scene in scenes):
+        return {}
+
+    def placed(name: str) -> Array:
+        return np.concatenate(
+            [getattr(s, name) if s.has_grains else np.full(len(s.object_ids), np.nan)
+             for s in scenes]
+        )  # fmt: skip
+
+    return {
+        "scenes/buried_fraction": placed("buried_fraction"),
+        "scenes/exposed_area": placed("exposed_area"),
+        "scenes/grain_offsets": _offsets([len(s.grain_positions) for s in scenes]),
+        "scenes/grain_position": _joined([s.grain_positions for s in scenes], "float32", (3,)),
+        "scenes/grain_radius": np.array([s.grain_radius for s in scenes], np.float64),
+        "scenes/bin_size": np.array(
+            [s.bin_size if s.has_grains else np.zeros(3) for s in scenes], np.float64
+        ),
+    }
 
 
 def grasp_arrays(
@@ -216,6 +241,10 @@ def _label_columns(
     for name in _LABEL_NUMBERS:
         counted = field_of(f"labels/*/*/{name}").dtype == "int32"
         columns[name] = np.full(count, -1, np.int32) if counted else np.full(count, np.nan)
+    numbers = [*_LABEL_NUMBERS]
+    if any(len(label.lift) for label in labels):
+        numbers.append("lift")
+        columns["lift"] = np.full(count, np.nan)
     for label in labels:
         ids = [(label.object_id, int(g)) for g in label.grasp_index]
         unknown = [g for o, g in ids if (o, g) not in row_of]
@@ -232,7 +261,7 @@ def _label_columns(
             )
         columns["labelled"][rows] = True
         columns["outcome"][rows] = [code_of[str(code)] for code in label.outcome]
-        for name in ("success", "direction_success", "final_object_pose", *_LABEL_NUMBERS):
+        for name in ("success", "direction_success", "final_object_pose", *numbers):
             columns[name][rows] = getattr(label, name)
     attributes = {
         "protocol": first.protocol, "protocol_hash": first.protocol_hash,

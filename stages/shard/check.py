@@ -18,6 +18,7 @@ from stages.shard.arrays import ShardArrays
 Array = NDArray[Any]
 
 REQUIRED = {name for name, field in CLOUD_FIELDS.items() if not field.optional}
+GRAINS = "scenes/grain_position"
 UNIT = 1e-5
 """How far the length of a float32 normal may be off 1."""
 
@@ -78,7 +79,11 @@ def _missing_columns(content: ShardArrays) -> list[str]:
         depth = group.count("/")
         if group == "objects" or (group.split("/")[0], depth) in (("grasps", 1), ("labels", 2)):
             pattern = "/".join([group.split("/")[0]] + ["*"] * depth) + "/"
-            columns = [f.removeprefix(pattern) for f in GRASP_FIELDS if f.startswith(pattern)]
+            columns = [
+                name.removeprefix(pattern)
+                for name, field in GRASP_FIELDS.items()
+                if name.startswith(pattern) and not field.optional
+            ]
             missing = [c for c in columns if f"{group}/{c}" not in content.arrays]
             if missing:
                 problems.append(f"{group}: missing columns {missing}")
@@ -115,6 +120,7 @@ def _check_clouds(content: ShardArrays) -> list[str]:
     problems += _check_offsets(
         arrays,
         {"cloud_offsets": "points", "scenes/object_offsets": "scenes/object_index"}
+        | ({"scenes/grain_offsets": "scenes/grain_position"} if GRAINS in arrays else {})
         | {f"{g}/row_offsets": f"{g}/share" for g in content.groups if g.startswith("visibility/")},
     )
     if len(content.groups[""].get("scene_ids", ())) != len(arrays["scenes/table_pose"]):

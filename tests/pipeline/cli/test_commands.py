@@ -215,7 +215,7 @@ def test_the_environment_of_a_run_has_one_thread() -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--out", "s3://bucket/run"], "object stores are not written to yet"),
+        (["--out", "s3://bucket"], "expected a folder in the bucket, s3://bucket/NAME"),
         (["--scheduler", "tcp://a:1", "--cluster", "local"], "give one of them, not both"),
         (["--host", "a"], "belong to --cluster"),
         (["--cluster", "slurm", "--cluster-option", "queue"], "expected KEY=VALUE"),
