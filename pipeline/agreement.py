@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +150,7 @@ def report(pairs: Pairs, reference: str, other: str, engines: Sequence[str]) -> 
         rows = (hands == hand) & (objects == name)
         groups.append({"hand": hand, "object": name, **_numbers(pairs.confusion(rows))})
     by_margin: list[dict[str, Any]] = []
-    for low, high in pairwise((None, *EDGES)):
+    for low, high in zip((None, *EDGES[:-1]), EDGES, strict=True):
         rows = (pairs.margin > (-np.inf if low is None else low)) & (pairs.margin <= high)
         by_margin.append({"above": low, "to": high, **_numbers(pairs.confusion(rows))})
     rows = np.isnan(pairs.margin)

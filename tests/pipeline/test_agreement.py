@@ -94,8 +94,8 @@ def test_what_was_not_labelled_is_said() -> None:
     a = labels("tabletop", [True])
     with pytest.raises(UserError, match=r"no labels under rollout.*protocols=\[tabletop,rollout\]"):
         pair_labels([a], "tabletop", "rollout", CONFIG)
+    other = labels("rollout", [True], name="another")
     with pytest.raises(UserError, match="no grasp was labelled under both"):
-        other = labels("rollout", [True], name="another")
         pair_labels([a, other], "tabletop", "rollout", CONFIG)
 
 
