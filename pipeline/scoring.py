@@ -14,9 +14,9 @@ from typing import IO, Any
 import numpy as np
 
 from pipeline.errors import UserError
-from pipeline.files import write_atomic
 from pipeline.keys import digest
 from schemas.records import GraspSet, LabelSet, ObjectAsset, decode, encode
+from stages.storage import write_atomic
 
 BATCH = 64  # grasps after which labels are kept
 

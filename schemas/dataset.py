@@ -4,45 +4,11 @@
 array; `verify` checks it again on what lies on the disk. `*` stands for a hand or a protocol.
 """
 
-from dataclasses import dataclass
-from typing import Any
-
 from schemas.errors import SchemaError
+from schemas.field import CLOUD_FRAME, Field
 
 SCHEMA_VERSION = 1
 """Raised when a field changes its meaning; older versions keep a reader."""
-
-CLOUD_FRAME = "<cloud>"
-"""Frame of `points`: "camera" or "world", one per dataset; written out in the attributes."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Field:
-    """One array of a shard. A `shape` entry is a size or the name of a dimension."""
-
-    dtype: str
-    shape: tuple[str | int, ...]
-    unit: str  # SI, "" when it has none
-    frame: str  # "" when it has none
-    description: str
-    low: float | None = None  # smallest allowed value, inclusive
-    high: float | None = None
-    no_data: str = ""  # how a missing value is written; "" when none may be missing
-    strings: str = ""  # group attribute whose list this array indexes
-    optional: bool = False  # written only when asked for
-
-    def attributes(self, cloud_frame: str) -> dict[str, Any]:
-        """What is stored with the array, JSON values."""
-        out: dict[str, Any] = {"description": self.description}
-        out["unit"] = self.unit
-        out["frame"] = cloud_frame if self.frame == CLOUD_FRAME else self.frame
-        out["valid_range"] = [self.low, self.high]
-        out["no_data"] = self.no_data
-        if "wxyz" in self.description:
-            out["quaternion_order"] = "wxyz"
-        if self.strings:
-            out["indexes_attribute"] = self.strings
-        return out
 
 
 def _qpos(what: str) -> Field:
@@ -160,6 +126,35 @@ CLOUD_FIELDS: dict[str, Field] = {
     "scenes/settle_time": Field(
         dtype="float64", shape=("scene",), unit="s", frame="", low=0,
         description="simulated time until at rest",
+    ),
+    "scenes/buried_fraction": Field(
+        dtype="float64", shape=("placed",), unit="", frame="", low=0, high=1, no_data="NaN",
+        optional=True,
+        description="share of the open directions of the object's surface that the grains take; "
+        "no data in a scene without grains",
+    ),
+    "scenes/exposed_area": Field(
+        dtype="float64", shape=("placed",), unit="m^2", frame="", low=0, no_data="NaN",
+        optional=True,
+        description="surface of the object that looks at the sky, each place by the share of its "
+        "directions that the grains leave open; no data in a scene without grains",
+    ),
+    "scenes/grain_offsets": Field(
+        dtype="int64", shape=("scene+1",), unit="", frame="", low=0, optional=True,
+        description="grains of scene s are rows grain_offsets[s]:grain_offsets[s + 1]",
+    ),
+    "scenes/grain_position": Field(
+        dtype="float32", shape=("grain", 3), unit="m", frame="world", optional=True,
+        description="centres of the grains at rest",
+    ),
+    "scenes/grain_radius": Field(
+        dtype="float64", shape=("scene",), unit="m", frame="", low=0, no_data="0", optional=True,
+        description="radius of the scene's grains; 0 without",
+    ),
+    "scenes/bin_size": Field(
+        dtype="float64", shape=("scene", 3), unit="m", frame="table", low=0, no_data="0 0 0",
+        optional=True,
+        description="inside of the bin around the table's origin: x, y, height; zeros without",
     ),
     "visibility/*/row_offsets": Field(
         dtype="int64", shape=("cloud+1",), unit="", frame="", low=0, optional=True,

@@ -76,7 +76,7 @@ class Scene:
     """Objects at rest. World frame: z up, origin on the table top under the workspace centre."""
 
     scene_id: str
-    kind: str  # floating | tabletop | clutter
+    kind: str  # floating | tabletop | clutter | granular
     split: str  # train | val | test; by object id
     object_ids: tuple[str, ...]
     object_poses: NDArray[np.float64]  # (O, 7) world <- object
@@ -85,6 +85,17 @@ class Scene:
     table_pose: NDArray[np.float64]  # (7,) world <- table top; its z axis is the normal
     table_size: NDArray[np.float64]  # (2,) m; zeros when there is no table
     settle_time: float  # s of simulated time until at rest; 0 when floating
+    # Fields with a default are empty unless the scene has grains.
+    grain_positions: NDArray[np.float32] = field(default_factory=_no_vectors)  # (G, 3) m, centres
+    grain_radius: float = 0.0  # m
+    # Inside of the bin, x, y, height; it stands around the origin of the table.
+    bin_size: NDArray[np.float64] = field(default_factory=_no_numbers)  # (3,) m
+    buried_fraction: NDArray[np.float64] = field(default_factory=_no_numbers)  # (O,) 0 to 1
+    exposed_area: NDArray[np.float64] = field(default_factory=_no_numbers)  # (O,) m^2
+
+    @property
+    def has_grains(self) -> bool:
+        return len(self.grain_positions) > 0
 
     @property
     def has_table(self) -> bool:
@@ -92,9 +103,15 @@ class Scene:
 
     @property
     def segment_table(self) -> dict[str, int]:
-        """Segment name -> id: background 0, table 1, `object:<i>` from 2 in scene order."""
+        """Segment name -> id: background 0, table 1, `object:<i>` from 2 in scene order.
+
+        Where there are grains, `grains` and `bin` follow.
+        """
         table = {"background": BACKGROUND, "table": TABLE}
-        return table | {f"object:{i}": FIRST_OBJECT + i for i in range(len(self.object_ids))}
+        table |= {f"object:{i}": FIRST_OBJECT + i for i in range(len(self.object_ids))}
+        if self.has_grains:
+            table |= {name: len(table) + i for i, name in enumerate(("grains", "bin"))}
+        return table
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from pipeline.cli.options import OutputPath
 from pipeline.cli.run import carry_out
 from pipeline.config import RunConfig
 from pipeline.errors import UserError
@@ -17,15 +18,16 @@ from pipeline.saved import load_saved
 from pipeline.store import Store
 from pipeline.summary import explain
 
-KINDS = ("floating", "tabletop", "clutter")
+KINDS = ("floating", "tabletop", "clutter", "granular")
 
 
 @click.command()
-@click.argument("out", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("out", type=OutputPath(exists=True))
 @click.option("--scenes", type=int, metavar="N", help="Scenes of each kind that OUT has.")
 @click.option("--floating", type=int, metavar="N", help="Scenes of this kind; wins over --scenes.")
 @click.option("--tabletop", type=int, metavar="N", help="Scenes of this kind; wins over --scenes.")
 @click.option("--clutter", type=int, metavar="N", help="Scenes of this kind; wins over --scenes.")
+@click.option("--granular", type=int, metavar="N", help="Scenes of this kind; wins over --scenes.")
 @click.option("--grasps", type=int, metavar="N", help="Candidates per object and hand.")
 @click.option("--workers", type=int, help="Processes; 0 runs in this one. [default: as OUT's run]")
 @click.option("--dry-run", is_flag=True, help="Say what would be done and why; write nothing.")
@@ -35,6 +37,7 @@ def extend(
     floating: int | None,
     tabletop: int | None,
     clutter: int | None,
+    granular: int | None,
     grasps: int | None,
     workers: int | None,
     dry_run: bool,
@@ -43,10 +46,15 @@ def extend(
 
     The numbers are totals, not additions. Clouds, grasps and labels that are there stay, bit for
     bit. Start it where the run was started when its config names meshes by relative paths.
+
+    \b
+    python -m pipeline extend data/out/demo --scenes 40 --dry-run
+    python -m pipeline extend data/out/demo --scenes 40 --grasps 64
     """
     registry = Registry()
     config = load_saved(out, registry)
-    given = {"floating": floating, "tabletop": tabletop, "clutter": clutter}
+    numbers = (floating, tabletop, clutter, granular)
+    given: dict[str, int | None] = dict(zip(KINDS, numbers, strict=True))
     config = _grown(config, scenes, given, grasps)
     try:
         config = with_runtime(config, workers=workers)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pipeline.cli import complete
 from pipeline.errors import UserError
 
 if TYPE_CHECKING:
@@ -18,7 +19,11 @@ def hand() -> None:
 
 @hand.command(name="list")
 def list_hands() -> None:
-    """The hand files, then the robots of the ManiSkill environment: whose files are here."""
+    """The hand files, then the robots of the ManiSkill environment: whose files are here.
+
+    \b
+    python -m pipeline hand list
+    """
     from stages.assets.hands.load import hand_names, load_hand
     from stages.assets.hands.models import model_is_here
     from stages.envs.maniskill.agent_table import AGENTS
@@ -44,10 +49,15 @@ def list_hands() -> None:
 
 
 @hand.command()
-@click.argument("file", metavar="NAME_OR_FILE")
+@click.argument("file", metavar="NAME_OR_FILE", shell_complete=complete.hands)
 @click.option("--save", "target", type=click.Path(path_type=Path), help="Draw it into a PNG.")
 def check(file: str, target: Path | None) -> None:
-    """Lint a hand of configs/hands or any hand file; exit code 1 when it has errors."""
+    """Lint a hand of configs/hands or any hand file; exit code 1 when it has errors.
+
+    \b
+    python -m pipeline hand check allegro_right
+    python -m pipeline hand check my_hand.yaml --save hand.png
+    """
     from stages.assets.hands.errors import HandError, HandNotFoundError, UnknownHandKeyError
     from stages.assets.hands.load import hand_digest, load_hand
 

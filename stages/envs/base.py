@@ -146,6 +146,10 @@ class BaseEnv(ABC):
 
 def build_env(config: EnvConfig) -> BaseEnv:
     """The environment that `config` asks for; its backend is imported here and not before."""
+    if config.real_env_config is not None:
+        from stages.envs.real.env import RealEnv
+
+        return RealEnv(config.real_env_config)
     if config.mj_env_config is not None:
         from stages.envs.mujoco.env import MjEnv
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 from schemas.camera import Intrinsics
 from stages.crop import CropSpec
+from stages.envs.real.config import RealEnvConfig
 
 MAX_WORKERS = 48
 
@@ -242,7 +243,11 @@ class RendererConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EnvConfig:
-    """Which environment to build: MuJoCo when `mj_env_config` is set, else ManiSkill."""
+    """Which environment to build: MuJoCo when `mj_env_config` is set, else ManiSkill.
+
+    `real_env_config` goes before both: a robot and a camera.
+    """
 
     mj_env_config: MjEnvConfig | None = None
+    real_env_config: RealEnvConfig | None = None
     ms_env_config: MsEnvConfig | None = None

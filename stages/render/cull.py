@@ -35,8 +35,9 @@ def surviving_pixels(
     T_cam_world = invert(camera.T_world_cam)
     footprint: Footprint | None = None
     kept = kept_segments(spec, scene.segment_table)
-    # Table and background reach across the image; only crops to objects can be culled by hulls.
-    if kept is not None and (kept >= FIRST_OBJECT).all():
+    # Table, background and grains reach across the image; only crops to objects can be culled.
+    last = FIRST_OBJECT + len(hulls_world)
+    if kept is not None and ((kept >= FIRST_OBJECT) & (kept < last)).all():
         footprint = Footprint(camera)
         for segment in kept:
             points = transform_points(T_cam_world, hulls_world[int(segment) - FIRST_OBJECT])

@@ -11,7 +11,7 @@ from schemas.camera import Camera
 from schemas.records import Cloud, ObjectAsset, Scene
 from stages.contract import Item, ItemTable, Outcome
 from stages.crop import crop_pixels
-from stages.render.backends import BACKENDS
+from stages.render.backends import BACKENDS, DRAW_GRAINS
 from stages.render.backends.protocol import BatchBackend, RenderBackend
 from stages.render.cameras import bounding_middles, file_poses, sample_camera, wrist_mount
 from stages.render.config import CameraConfig, RenderConfig
@@ -30,6 +30,15 @@ def load_backend(name: str) -> RenderBackend:
     return resolve_name(BACKENDS[name])()
 
 
+def check_grains(backend: str) -> None:
+    """Raise RenderConfigError unless the backend draws grains."""
+    if backend not in DRAW_GRAINS:
+        raise RenderConfigError(
+            f"backend: {backend} does not draw grains, but there are granular scenes; use "
+            f"{' or '.join(DRAW_GRAINS)}, or set scene.granular: 0"
+        )
+
+
 class RenderStage:
     """One item per (scene, view); the views of a scene share one prepared scene."""
 
@@ -39,11 +48,15 @@ class RenderStage:
     record: ClassVar[type] = Cloud
 
     def plan(self, config: RenderConfig, upstream: Mapping[str, Sequence[Item]]) -> Sequence[Item]:
-        """Raises CameraFileError when a file of poses cannot be read or has too few rows."""
+        """Raises CameraFileError when a file of poses cannot be read or has too few rows, and
+        RenderConfigError when there are grains that the backend does not draw."""
         poses = file_poses(config.camera, config.views)
         check_colour(config, upstream)
         mount = wrist_mount(config.camera)
         scenes, views = upstream["scene"], config.views
+        # kinds of scenes come one after another, the granular ones last
+        if len(scenes) and scenes[len(scenes) - 1].params.get("kind") == "granular":
+            check_grains(config.backend)
         index_of = {} if isinstance(scenes, ItemTable) else {s.id: i for i, s in enumerate(scenes)}
 
         def make(index: int) -> Item:
@@ -94,6 +107,8 @@ class RenderStage:
                 wanted: Scene = inputs[item.inputs[0]]
                 if scene is not wanted:
                     scene = wanted
+                    if scene.has_grains:
+                        check_grains(config.backend)
                     assets = [inputs["assets", oid] for oid in scene.object_ids]
                     prepared = backend.prepare(scene, assets)
                 middles = bounding_middles(backend.hulls(prepared))

@@ -27,11 +27,14 @@ def choose_objects(
     scenes in proportion to their objects.
     """
     seed = config.composition_seed
-    wanted = 1
+    least, most = 1, 1
     if kind == "clutter":
-        span = config.clutter_max - config.clutter_min + 1
-        wanted = config.clutter_min + score(seed, scene_id, "count") % span
-    least = config.clutter_min if kind == "clutter" else 1
+        least, most = config.clutter_min, config.clutter_max
+    elif kind == "granular":
+        least, most = config.granular_min, config.granular_max
+    wanted = least
+    if most > least:
+        wanted += score(seed, scene_id, "count") % (most - least + 1)
     sizes = Counter(splits.values())
     able = [oid for oid, split in splits.items() if sizes[split] >= least]
     if not able:

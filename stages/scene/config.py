@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass, field
 
-from stages.contract import PLAN_ONLY
+from stages.contract import OPTIONAL, PLAN_ONLY
 from stages.scene.errors import SceneConfigError
+from stages.scene.granular.config import GrainsConfig
 
-KINDS = ("floating", "tabletop", "clutter")
+KINDS = ("floating", "tabletop", "clutter", "granular")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -13,7 +14,7 @@ class SceneConfig:
     """Counts per kind, the table, and the settling. Metres, seconds, radians.
 
     A scene's objects come from one split. A split with fewer than `clutter_min` objects gets no
-    clutter scene.
+    clutter scene, one with fewer than `granular_min` no granular scene.
     """
 
     floating: int = field(default=2, metadata=PLAN_ONLY)
@@ -21,6 +22,9 @@ class SceneConfig:
     clutter: int = field(default=2, metadata=PLAN_ONLY)
     clutter_min: int = field(default=3, metadata=PLAN_ONLY)  # objects
     clutter_max: int = field(default=6, metadata=PLAN_ONLY)
+    granular: int = field(default=0, metadata=PLAN_ONLY)
+    granular_min: int = field(default=1, metadata=PLAN_ONLY)  # objects
+    granular_max: int = field(default=3, metadata=PLAN_ONLY)
     composition_seed: int = field(default=0, metadata=PLAN_ONLY)  # which objects meet in a scene
     table_size: tuple[float, float] = (1.2, 1.2)
     workspace_radius: float = 0.18  # objects start inside this circle around the origin
@@ -36,15 +40,25 @@ class SceneConfig:
     rest_window: float = 0.2
     max_penetration: float = 0.004  # between bodies, at rest
     attempts: int = 5  # fresh starts before the scene is a coded failure
+    grains: GrainsConfig = field(default_factory=GrainsConfig, metadata=OPTIONAL)  # of `granular`
 
     def __post_init__(self) -> None:
         problems: list[str] = []
-        if min(self.floating, self.tabletop, self.clutter) < 0:
-            problems.append("floating, tabletop and clutter must not be negative")
+        if min(getattr(self, kind) for kind in KINDS) < 0:
+            problems.append(f"{', '.join(KINDS)} must not be negative")
         if not 2 <= self.clutter_min <= self.clutter_max:
             problems.append(
                 f"expected 2 <= clutter_min <= clutter_max, got {self.clutter_min} and "
                 f"{self.clutter_max}"
+            )
+        if not 1 <= self.granular_min <= self.granular_max:
+            problems.append(
+                f"expected 1 <= granular_min <= granular_max, got {self.granular_min} and "
+                f"{self.granular_max}"
+            )
+        if self.granular and min(self.table_size) <= max(self.grains.bin_size[:2]):
+            problems.append(
+                f"table_size {self.table_size} m does not carry a bin of {self.grains.bin_size} m"
             )
         if min(self.table_size) <= 2 * self.workspace_radius:
             problems.append(

@@ -10,6 +10,7 @@ from stages.contract import Item, ItemTable, Outcome
 from stages.scene.compose import choose_objects
 from stages.scene.config import KINDS, SceneConfig
 from stages.scene.errors import PlacementError, SceneConfigError
+from stages.scene.granular.fill import fill
 from stages.scene.sample import clutter_poses, floating_pose, resting_pose
 
 ON_TABLE = np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])  # the table top is the world's z = 0
@@ -35,10 +36,10 @@ class SceneStage:
             count += getattr(config, kind)
             if getattr(config, kind) and choose_objects("", kind, splits, config) is None:
                 sizes = {s: list(splits.values()).count(s) for s in sorted(set(splits.values()))}
+                least = getattr(config, f"{kind}_min")
                 raise SceneConfigError(
-                    f"scene: clutter needs a split with at least clutter_min = "
-                    f"{config.clutter_min} objects, got {sizes}; add objects, lower "
-                    "clutter_min, or set clutter: 0"
+                    f"scene: {kind} needs a split with at least {kind}_min = {least} objects, got "
+                    f"{sizes}; add objects, lower {kind}_min, or set {kind}: 0"
                 )
 
         def make(index: int) -> Item:
@@ -88,10 +89,11 @@ def scene_item(scene_id: str, kind: str, splits: Mapping[str, str], config: Scen
 def make_scene(item: Item, assets: Sequence[ObjectAsset], config: SceneConfig, seed: int) -> Scene:
     """Sample and settle; fresh starts derive from `seed`. Raises the last PlacementError."""
     kind = str(item.params["kind"])
+    more: dict[str, Any] = {}
     for attempt in range(config.attempts):
         rng = np.random.default_rng([seed, attempt])
         try:
-            poses, seconds = _poses(kind, assets, config, rng)
+            poses, seconds, more = _poses(kind, assets, config, rng)
             break
         except PlacementError as error:
             if attempt + 1 == config.attempts:
@@ -110,18 +112,33 @@ def make_scene(item: Item, assets: Sequence[ObjectAsset], config: SceneConfig, s
         table_pose=ON_TABLE.copy(),
         table_size=np.zeros(2) if floats else np.array(config.table_size),
         settle_time=seconds,
+        **more,
     )
 
 
 def _poses(
     kind: str, assets: Sequence[ObjectAsset], config: SceneConfig, rng: np.random.Generator
-) -> tuple[np.ndarray, float]:
+) -> tuple[np.ndarray, float, dict[str, Any]]:
+    """(O, 7), simulated seconds, and the fields that only scenes of this kind have."""
     if kind == "floating":
-        return np.stack([floating_pose(asset, config, rng) for asset in assets]), 0.0
+        return np.stack([floating_pose(asset, config, rng) for asset in assets]), 0.0, {}
+    if kind == "granular":
+        found = fill(assets, config.grains, rng)
+        return (
+            found.poses,
+            found.seconds,
+            {
+                "grain_positions": found.grains,
+                "grain_radius": config.grains.radius,
+                "bin_size": np.array(config.grains.bin_size),
+                "buried_fraction": found.buried_fraction,
+                "exposed_area": found.exposed_area,
+            },
+        )
     from stages.scene.backends.settle import settle
 
     if kind == "clutter":
         start = clutter_poses(assets, config, rng)
     else:
         start = np.stack([resting_pose(asset, config, rng) for asset in assets])
-    return settle(assets, start, ON_TABLE, config)
+    return *settle(assets, start, ON_TABLE, config), {}

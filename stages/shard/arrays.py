@@ -84,7 +84,7 @@ def cloud_arrays(
         "scenes/table_size": _joined([s.table_size for s in scenes], "float64", (2,)),
         "scenes/settle_time": np.array([s.settle_time for s in scenes], np.float64),
     }
-    arrays |= _optional_arrays(flat)
+    arrays |= _optional_arrays(flat) | _grain_arrays(scenes)
     groups: dict[str, dict[str, Any]] = {"scenes": {}} | ({} if not regions else {"visibility": {}})
     for hand, of_hand in sorted((regions or {}).items()):
         found, groups[f"visibility/{hand}"] = visibility_arrays(scenes, clouds, of_hand)
@@ -121,6 +121,29 @@ def _optional_arrays(clouds: Sequence[Cloud]) -> dict[str, Array]:
     if any(cloud.depth_step for cloud in clouds):
         out["depth_step"] = np.array([cloud.depth_step for cloud in clouds], np.float64)
     return out
+
+
+def _grain_arrays(scenes: Sequence[Scene]) -> dict[str, Array]:
+    """What scenes with grains have more; nothing when there are none."""
+    if not any(scene.has_grains for scene in scenes):
+        return {}
+
+    def placed(name: str) -> Array:
+        return np.concatenate(
+            [getattr(s, name) if s.has_grains else np.full(len(s.object_ids), np.nan)
+             for s in scenes]
+        )  # fmt: skip
+
+    return {
+        "scenes/buried_fraction": placed("buried_fraction"),
+        "scenes/exposed_area": placed("exposed_area"),
+        "scenes/grain_offsets": _offsets([len(s.grain_positions) for s in scenes]),
+        "scenes/grain_position": _joined([s.grain_positions for s in scenes], "float32", (3,)),
+        "scenes/grain_radius": np.array([s.grain_radius for s in scenes], np.float64),
+        "scenes/bin_size": np.array(
+            [s.bin_size if s.has_grains else np.zeros(3) for s in scenes], np.float64
+        ),
+    }
 
 
 def grasp_arrays(

@@ -18,6 +18,7 @@ from stages.shard.arrays import ShardArrays
 Array = NDArray[Any]
 
 REQUIRED = {name for name, field in CLOUD_FIELDS.items() if not field.optional}
+GRAINS = "scenes/grain_position"
 UNIT = 1e-5
 """How far the length of a float32 normal may be off 1."""
 
@@ -119,6 +120,7 @@ def _check_clouds(content: ShardArrays) -> list[str]:
     problems += _check_offsets(
         arrays,
         {"cloud_offsets": "points", "scenes/object_offsets": "scenes/object_index"}
+        | ({"scenes/grain_offsets": "scenes/grain_position"} if GRAINS in arrays else {})
         | {f"{g}/row_offsets": f"{g}/share" for g in content.groups if g.startswith("visibility/")},
     )
     if len(content.groups[""].get("scene_ids", ())) != len(arrays["scenes/table_pose"]):

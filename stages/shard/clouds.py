@@ -17,6 +17,7 @@ from stages.shard.errors import UnknownChoiceError
 from stages.shard.index import read_index
 from stages.shard.layout import INDEX
 from stages.shard.open import array_nodes, check_shard, load_commit, load_manifest, read_groups
+from stages.storage import output_path
 
 if TYPE_CHECKING:
     from stages.shard.backends.chunks import ChunkCache, ChunkReader
@@ -33,6 +34,7 @@ _SMALL = (
 PER_POINT = ("normals", "colour")
 """Optional arrays (point, 3)."""
 SAMPLINGS = ("random", "farthest")
+BURIED = "scenes/buried_fraction"
 VISIBILITY = ("object_slot", "grasp_index", "share")
 
 
@@ -67,7 +69,7 @@ class CloudTable:
     _cache: "ChunkCache | None" = None
 
     def __post_init__(self) -> None:
-        self.out = Path(self.out)
+        self.out = output_path(self.out)
         self.manifest, self.commit = load_manifest(self.out), load_commit(self.out)
         index = read_index(self.out / INDEX)
         splits = set(self.manifest["splits"])
@@ -111,8 +113,8 @@ class CloudTable:
         Each: points (N, 3) float32 m in `frame`, segment (N,) uint16, T_world_cam (4, 4),
         intrinsics (6,), scene_id, view, object_ids, object_poses (O, 7) world, index. Where the
         dataset has them: normals (N, 3) float32 in `frame`, colour (N, 3) uint8, distortion (6,)
-        (schemas/distortion.py), and with `hand` visibility: a dict of object_slot, grasp_index and
-        share, (G,) each.
+        (schemas/distortion.py), buried_fraction (O,), NaN without grains, and with `hand`
+        visibility: a dict of object_slot, grasp_index and share, (G,) each.
         """
         shard = self._shard(self.rows[start][0])
         first = shard.offsets[self.rows[start][1]]
@@ -195,6 +197,10 @@ class CloudTable:
             small = {f: read_array(shard / f) for f in _SMALL}
             if "distortion" in there:
                 small["distortion"] = read_array(shard / "distortion")
+            # a shard without grains in a dataset that has some
+            buried = np.full(len(small["scenes/object_index"]), np.nan)
+            if BURIED in there:
+                buried = read_array(shard / BURIED)
             if f"visibility/{self.hand}/share" in there:
                 for key in ("row_offsets", *VISIBILITY):
                     path = shard / "visibility" / str(self.hand) / key
@@ -219,6 +225,7 @@ class CloudTable:
                         ),
                         "object_poses": small["scenes/object_pose"][a:b],
                     }
+                    | ({"buried_fraction": buried[a:b]} if BURIED in self.optional else {})
                     for scene_id, (a, b) in zip(
                         root["scene_ids"],
                         pairwise(small["scenes/object_offsets"].tolist()),

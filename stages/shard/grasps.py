@@ -50,7 +50,7 @@ class GraspTable:
     """Grasps of one hand, and labels of one protocol, of one split; in memory.
 
     A label says what became of the grasp on the object alone, as it lay in `object_pose`: not
-    among its neighbours, nor above the table on another of its faces.
+    among its neighbours or in grains, nor above the table on another of its faces.
     """
 
     def __init__(self, out: Path, split: str, hand: str, protocol: str | None = None) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from schemas.frames import invert, pose_to_matrix, transform_points
 from schemas.records import FIRST_OBJECT, Cloud, GraspSet, ObjectAsset, Scene
+from stages.assets.places import even_places, surface_area
 from stages.shard.config import ShardConfig
 
 Float = NDArray[np.float64]
@@ -142,19 +143,9 @@ def visibility_arrays(
 
 def _even_places(asset: ObjectAsset, spacing: float) -> Float:
     """(P, 3) points of the surface, about `spacing` apart: subdivided faces' midpoints of area."""
-    corners = asset.vertices.astype(np.float64)[asset.faces]
-    a, ab, ac = corners[:, 0], corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
-    area = np.linalg.norm(np.cross(ab, ac), axis=1) / 2
-    count = int(np.clip(np.ceil(area.sum() / spacing**2), 1, MAX_PLACES))
-    # Even steps along the summed area; the place within a face by a Kronecker sequence (Roberts
-    # 2018), which spreads better than random numbers and needs no seed.
-    step = (np.arange(count) + 0.5) * area.sum() / count
-    face = np.minimum(np.searchsorted(np.cumsum(area), step), len(area) - 1)
-    n = np.arange(count)
-    u, v = (n * 0.7548776662466927) % 1.0, (n * 0.5698402909980532) % 1.0
-    flip = u + v > 1
-    u, v = np.where(flip, 1 - u, u)[:, None], np.where(flip, 1 - v, v)[:, None]
-    return a[face] + u * ab[face] + v * ac[face]
+    area = surface_area(asset.vertices, asset.faces)
+    count = int(np.clip(np.ceil(area / spacing**2), 1, MAX_PLACES))
+    return even_places(asset.vertices, asset.faces, count)[0]
 
 
 def _int(values: list[int]) -> NDArray[np.int64]:

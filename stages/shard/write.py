@@ -1,6 +1,5 @@
 """Records -> a dataset on disk: sorted, split by object, one writer per shard, atomic."""
 
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from stages.shard.layout import (
     SHARDS,
     SPLITS,
     canonical,
-    fsync_path,
     grasps_name,
     marker_of,
     publish_bytes,
@@ -31,6 +29,7 @@ from stages.shard.layout import (
 from stages.shard.publish import StagedShard, stage_shard
 from stages.shard.statistics import cloud_statistics, grasp_statistics
 from stages.shard.visibility import Contacts, contact_regions
+from stages.storage import make_folder, remove_tree, sync
 
 
 def write_dataset(
@@ -57,7 +56,7 @@ def write_dataset(
     ordered = sorted(scenes, key=lambda scene: scene.scene_id)
     _check(ordered, grasps, labels, assets, splits)
     folder = out / SHARDS
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     written: dict[str, bool] = {}
     waiting: list[StagedShard] = []
     rows: list[dict[str, Any]] = []
@@ -95,7 +94,7 @@ def write_dataset(
                 statistics[split]["grasps"] = grasp_statistics(content)
     except BaseException:
         for staged in waiting:
-            shutil.rmtree(staged.temporary, ignore_errors=True)
+            staged.discard()
         raise
     for staged in waiting:
         staged.swap()
@@ -242,12 +241,9 @@ def _publish_manifest(
 
 def _remove_stale(folder: Path, keep: set[str]) -> None:
     """Shards of an earlier, larger dataset and what a killed writer left; nothing else."""
-    for path in sorted(folder.iterdir()):
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
         name = path.name.removeprefix(".tmp-").removeprefix("old-").removesuffix(".commit.json")
         if not SHARD_NAME.fullmatch(name) or (name in keep and not path.name.startswith(".tmp-")):
             continue
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-    fsync_path(folder)
+        remove_tree(path)
+    sync(folder)

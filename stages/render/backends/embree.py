@@ -5,6 +5,7 @@ Ray directions have z = 1 in the camera frame, so Embree's ray parameter is the 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from embreex.mesh_construction import TriangleMesh
@@ -18,6 +19,7 @@ from stages.crop import slopes_at
 from stages.render.backends.hulls import object_hulls
 from stages.render.backends.protocol import VISIBLE_SLACK, Hits
 
+BIN_WALL = 0.005  # m thick, outside the bin's inner faces
 NO_HIT_SEGMENT = 0
 
 
@@ -48,6 +50,10 @@ class EmbreeBackend:
             vertices = transform_points(T_world_object, asset.vertices).astype(np.float32)
             TriangleMesh(bvh, vertices, np.ascontiguousarray(asset.faces, np.int32))
             segments.append(FIRST_OBJECT + i)
+        if scene.has_grains:
+            for name, mesh in (("grains", grain_mesh(scene)), ("bin", bin_mesh(scene))):
+                TriangleMesh(bvh, *mesh)
+                segments.append(scene.segment_table[name])
         # One entry more, so that "no hit" (-1) finds the background.
         segment_of = np.array([*segments, NO_HIT_SEGMENT], np.uint16)
         return PreparedScene(bvh=bvh, segment_of=segment_of, hulls=object_hulls(scene, assets))
@@ -174,3 +180,43 @@ def table_mesh(scene: Scene) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
     ]  # fmt: skip
     vertices = transform_points(pose_to_matrix(scene.table_pose), corners)
     return vertices.astype(np.float32), np.array(faces, np.int32)
+
+
+def bin_mesh(scene: Scene) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    """Four walls on the table around `scene.bin_size`, open above and below: (16, 3) m, (32, 3)."""
+    x, y, height = scene.bin_size
+    rings = [
+        [[sx * (x / 2 + t), sy * (y / 2 + t), z] for sx, sy in _RING]
+        for t in (0.0, BIN_WALL)
+        for z in (0.0, height)
+    ]
+    faces: list[list[int]] = []
+    # rings 0 and 1 are the inside's foot and rim, 2 and 3 the outside's
+    for low, high in ((1, 0), (2, 3), (3, 1), (0, 2)):
+        for i in range(4):
+            a, b, c, d = (4 * low + i, 4 * low + (i + 1) % 4, 4 * high + (i + 1) % 4, 4 * high + i)
+            faces += [[a, b, c], [a, c, d]]
+    vertices = transform_points(pose_to_matrix(scene.table_pose), np.concatenate(rings))
+    return vertices.astype(np.float32), np.array(faces, np.int32)
+
+
+_RING = ((-1, -1), (1, -1), (1, 1), (-1, 1))
+
+
+def grain_mesh(scene: Scene) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    """All grains as one mesh of 320-sided balls, each within 1 % of its radius."""
+    ball, faces = _ball()
+    grains = scene.grain_positions.astype(np.float64)
+    vertices = grains[:, None] + scene.grain_radius * ball
+    first = len(ball) * np.arange(len(grains), dtype=np.int32)[:, None, None]
+    return vertices.reshape(-1, 3).astype(np.float32), (faces + first).reshape(-1, 3)
+
+
+@lru_cache(maxsize=1)
+def _ball() -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    """Icosahedron with every face cut in 16, between the unit sphere's inside and its outside."""
+    import trimesh
+
+    mesh = trimesh.creation.icosphere(subdivisions=2)
+    centres = np.linalg.norm(mesh.vertices[mesh.faces].mean(axis=1), axis=1)
+    return mesh.vertices * (2 / (1 + centres.min())), mesh.faces.astype(np.int32)

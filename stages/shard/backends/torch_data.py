@@ -15,6 +15,7 @@ from stages.shard.clouds import PER_POINT, SAMPLINGS, CloudTable, sample_rows
 from stages.shard.errors import UnknownChoiceError
 from stages.shard.fuse import FusedTable
 from stages.shard.grasps import GraspTable, joined_visibility
+from stages.storage import output_path
 
 Item = dict[str, Any]
 Augment = Callable[[Item, np.random.Generator], Item]
@@ -26,9 +27,11 @@ class PointCloudDataset(Dataset[Item]):
     Items: points (N, 3) float32 m, segment (N,) int64, T_world_cam (4, 4) float64,
     intrinsics (6,) fx fy cx cy width height, object_poses (O, 7) world, object_ids, scene_id,
     view, and with a hand `grasps` (see GraspTable.of_scene), in the frame of the points. Where the
-    dataset has them: normals (N, 3) float32, colour (N, 3) uint8, distortion (6,), and in grasps
-    visibility (G,) float32. With `fuse`: one item per scene, view_of_point (N,), and view (V,),
-    T_world_cam (V, 4, 4), intrinsics (V, 6) of its V views (see stages/shard/fuse.py).
+    dataset has them: normals (N, 3) float32, colour (N, 3) uint8, distortion (6,),
+    buried_fraction (O,) float64, NaN in scenes without grains, also (G,) in grasps, of the grasp's
+    object, and in grasps visibility (G,) float32. With `fuse`: one item per scene, view_of_point
+    (N,), and view (V,), T_world_cam (V, 4, 4), intrinsics (V, 6) of its V views (see
+    stages/shard/fuse.py).
 
     `PointCloudLoader` reads it in shuffled batches. With a DataLoader of your own pass
     `collate_fn=dataset.collate`.
@@ -72,7 +75,7 @@ class PointCloudDataset(Dataset[Item]):
         if fuse and frame is None:
             frame = "world"
         clouds = CloudTable(
-            out=Path(out),
+            out=output_path(out),
             split=split,
             frame=frame,
             min_points=max(least, int(points is not None)),
@@ -81,7 +84,9 @@ class PointCloudDataset(Dataset[Item]):
         self.table = FusedTable(clouds=clouds) if fuse else clouds
         # Shared memory, so that workers which persist over epochs see the new number.
         self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()
-        self.grasps = GraspTable(Path(out), split, hand, protocol) if hand is not None else None
+        self.grasps = (
+            GraspTable(output_path(out), split, hand, protocol) if hand is not None else None
+        )
         self.collate = collate_fixed if points is not None else collate_ragged
 
     @property
@@ -150,6 +155,8 @@ class PointCloudDataset(Dataset[Item]):
             found = self.grasps.of_scene(about["object_ids"], about["object_poses"], T_frame_world)
             if "visibility" in about:
                 found["visibility"] = joined_visibility(found, about.pop("visibility"))
+            if "buried_fraction" in about:
+                found["buried_fraction"] = about["buried_fraction"][found["object_slot"]]
             about["grasps"] = found
         return about
 
@@ -179,7 +186,8 @@ def collate_ragged(items: Sequence[Item]) -> Item:
 
 _PER_POINT = ("points", "segment", *PER_POINT, "view_of_point")
 _PER_CAMERA = ("T_world_cam", "intrinsics", "distortion")
-_ABOUT = (*_PER_CAMERA, "object_poses", "object_ids", "scene_id", "view", "visibility")
+_PER_OBJECT = ("object_poses", "buried_fraction")
+_ABOUT = (*_PER_CAMERA, *_PER_OBJECT, "object_ids", "scene_id", "view", "visibility")
 
 
 def arrays_of(item: Item) -> Item:
@@ -217,7 +225,9 @@ def _collate(items: Sequence[Item], out: Item) -> Item:
         out["view"] = np.array([x["view"] for x in items])
     for key in ("scene_id", "object_ids"):
         out[key] = [x[key] for x in items]
-    out["object_poses"] = np.concatenate([x["object_poses"] for x in items])
+    for key in _PER_OBJECT:
+        if key in items[0]:
+            out[key] = np.concatenate([x[key] for x in items])
     out["object_cloud"] = _owner([len(x["object_poses"]) for x in items])
     if "grasps" in items[0]:
         grasps = [x["grasps"] for x in items]
