@@ -1,10 +1,10 @@
 """The robot's side: frames of a depth camera in, the clouds that training saw out.
 
-    python examples/04_crop_on_robot.py [DATASET] [CAPTURE] [CONVENTION]
+    python examples/04_crop_on_robot.py [DATASET] [CAPTURE] [CONVENTION] [--smoke]
 
 Needs numpy only. The CropSpec comes from the dataset and its digest is checked, so that a network
 gets what it was trained on. CAPTURE is `realsense:` for a live camera, or a capture in files (some
-need Pillow); without one a made-up frame stands in for it.
+need Pillow); without one, or with --smoke, a made-up frame stands in for it.
 """
 
 import sys
@@ -57,4 +57,5 @@ def made_up() -> Frame:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    words = [word for word in sys.argv[1:] if word != "--smoke"]
+    main(*(words[:1] if "--smoke" in sys.argv else words))

@@ -88,8 +88,8 @@ class Scene:
     # Fields with a default are empty unless the scene has grains.
     grain_positions: NDArray[np.float32] = field(default_factory=_no_vectors)  # (G, 3) m, centres
     grain_radius: float = 0.0  # m
-    # (3,) m: inside of the bin, x, y, height; it stands around the origin of the table
-    bin_size: NDArray[np.float64] = field(default_factory=_no_numbers)
+    # Inside of the bin, x, y, height; it stands around the origin of the table.
+    bin_size: NDArray[np.float64] = field(default_factory=_no_numbers)  # (3,) m
     buried_fraction: NDArray[np.float64] = field(default_factory=_no_numbers)  # (O,) 0 to 1
     exposed_area: NDArray[np.float64] = field(default_factory=_no_numbers)  # (O,) m^2
 

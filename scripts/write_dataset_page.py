@@ -3,20 +3,30 @@
 import sys
 from pathlib import Path
 
-from schemas.dataset import CLOUD_FIELDS, CLOUD_FRAME, GRASP_FIELDS, SCHEMA_VERSION, Field
+from schemas.dataset import CLOUD_FIELDS, GRASP_FIELDS, SCHEMA_VERSION
+from schemas.field import CLOUD_FRAME, Field
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "dataset.md"
 BEGIN, END = "<!-- fields: written by scripts/write_dataset_page.py -->", "<!-- end of fields -->"
 
 
 def table(fields: dict[str, Field]) -> str:
-    lines = ["| array | dtype | shape | unit | frame | no data | what |", "|" + "---|" * 7]
+    lines = ["| array | dtype | shape | unit | frame | range | no data | what |", "|" + "---|" * 8]
     for name, f in fields.items():
         shape = ", ".join(map(str, f.shape))
         frame = "the manifest's `frame`" if f.frame == CLOUD_FRAME else f.frame
-        cells = [f"`{name}`", f.dtype, f"({shape})", f.unit, frame, f.no_data, f.description]
+        cells = [f"`{name}`", f.dtype, f"({shape})", f.unit, frame, limits(f), f.no_data]
+        cells.append(f.description)
         lines.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
     return "\n".join(lines)
+
+
+def limits(f: Field) -> str:
+    """What `verify` allows."""
+    if f.low is None and f.high is None:
+        return "true, false" if f.dtype == "bool" else "any"
+    low = "" if f.low is None else f"{f.low:g} <= "
+    return f"{low}x" + ("" if f.high is None else f" <= {f.high:g}")
 
 
 def page(text: str) -> str:

@@ -1,6 +1,7 @@
 """Scenes of solids for ManiSkill, and the environments that tests share."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import trimesh
@@ -12,9 +13,9 @@ from stages.envs.maniskill.scenes import GraspScene
 from tests.solids import solid_asset
 
 K = Intrinsics(fx=150.0, fy=150.0, cx=80.0, cy=59.5, width=160, height=120)
-IDENTITY = (1.0, 0.0, 0.0, 0.0)
 
 
+@lru_cache(maxsize=1)
 def solids() -> dict[str, ObjectAsset]:
     """A sphere of 40 mm radius, a box, a torus lying down (not convex, one piece)."""
     return {

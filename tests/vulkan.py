@@ -6,8 +6,7 @@ from functools import lru_cache
 import pytest
 
 from pipeline.doctor import try_program
-
-DRAWS = "import sapien; sapien.render.RenderSystem(sapien.Device('cpu'))"
+from pipeline.vulkan import DRAWS, SCRIPT
 
 
 @lru_cache(maxsize=1)
@@ -20,7 +19,7 @@ def need_vulkan() -> None:
     """Skip, or under CI fail, with the reason."""
     if not problem():
         return
-    reason = f"SAPIEN cannot draw: {problem()}; see scripts/install_software_vulkan.sh"
+    reason = f"SAPIEN cannot draw: {problem()}; {SCRIPT}"
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)

@@ -19,13 +19,14 @@ def hand() -> None:
 
 @hand.command(name="list")
 def list_hands() -> None:
-    """Name, kind, joints, fingers, model, and whether the model's files are on this machine.
+    """The hand files, then the robots of the ManiSkill environment: whose files are here.
 
     \b
     python -m pipeline hand list
     """
     from stages.assets.hands.load import hand_names, load_hand
     from stages.assets.hands.models import model_is_here
+    from stages.envs.maniskill.agent_table import AGENTS
 
     names = hand_names()
     width = max(map(len, names))
@@ -36,6 +37,14 @@ def list_hands() -> None:
         click.echo(
             f"{name:<{width}}  {spec.kind:<12}  {len(spec.joint_names):>6}  "
             f"{len(spec.finger_prefixes):>7}  {here:<4}  {spec.model}"
+        )
+    click.echo(f"\n{'ManiSkill agent':<28}  {'base':<8}  here  from")
+    for uid, entry in AGENTS.items():
+        source = f"hand file {entry.hand}" if entry.hand else f"ManiSkill's {entry.native}"
+        here = "no" if entry.missing else "yes"
+        click.echo(
+            f"{uid:<28}  {entry.base:<8}  {here:<4}  {source}"
+            + (f"; {entry.missing}" if entry.missing else "")
         )
 
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -17,9 +17,6 @@ from stages.storage import output_path, reaching
 
 SMOKE_OBJECTS = 3
 SMOKE = (
-    "scene.floating=1",
-    "scene.tabletop=1",
-    "scene.clutter=1",
     "render.views=2",
     "grasp.grasps_per_object=1",
     "assets.train_fraction=1.0",
@@ -89,14 +86,25 @@ def read_plan(
     wanted = parse_targets(targets, registry)
     changes = list(overrides)
     if smoke:
-        section = read_yaml(config_path).get("assets")
-        objects = section.get("objects", []) if isinstance(section, dict) else []
-        first = ", ".join(f"'{o}'" for o in list(objects)[:SMOKE_OBJECTS])
-        changes = [*SMOKE, f"assets.objects=[{first}]", *changes]
+        changes = [*SMOKE, *_smoke(read_yaml(config_path)), *changes]
     config = load_config(config_path, registry=registry, overrides=changes)
     name = config_path.stem + ("-smoke" if smoke else "")
     folder = out or OUTPUT.convert(config.out or f"data/out/{name}", None, None)
     return config, wanted, make_plan(config, wanted, registry), folder, registry
+
+
+def _smoke(values: dict[str, Any]) -> list[str]:
+    """Overrides that depend on the config: its first objects, one scene of each kind it has."""
+
+    def section(name: str) -> dict[str, Any]:
+        found = values.get(name)
+        return cast(dict[str, Any], found) if isinstance(found, dict) else {}
+
+    kinds = [k for k in ("floating", "tabletop", "clutter") if section("scene").get(k) != 0]
+    changes = [f"scene.{kind}=1" for kind in kinds]
+    if first := list(section("assets").get("objects", []))[:SMOKE_OBJECTS]:
+        changes.append("assets.objects=[" + ", ".join(f"'{entry}'" for entry in first) + "]")
+    return changes
 
 
 def pairs(option: str, texts: Sequence[str]) -> dict[str, Any]:

@@ -60,6 +60,11 @@ class HandSurface:
         self._place(qpos)
         return [self._geom(int(geom)) for geom in self.index.geoms]
 
+    def middles(self, qpos: Float) -> Float:
+        """(geoms, 3) the middle of every colliding geom at `qpos`, in the frame of the qpos."""
+        self._place(qpos)
+        return np.array(self.data.geom_xpos[[int(geom) for geom in self.index.geoms]])
+
     def _place(self, qpos: Float) -> None:
         from stages.envs.mujoco.hand_index import set_hand_qpos
 

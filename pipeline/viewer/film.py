@@ -20,8 +20,9 @@ ELEVATION = 0.45  # of the camera above the horizon, in radii
 MOST_FRAMES = 96  # of a rollout
 
 
-def turntable(paint: Paint, title: str, frames: int = FRAMES) -> list[Image]:
+def turntable(paint: Paint, title: str, frames: int = 0) -> list[Image]:
     """One turn around the vertical axis, every frame from the same distance."""
+    frames = frames or FRAMES
     angles = np.arange(frames) * 2 * np.pi / frames
     views = [around(paint, np.array([np.cos(a), np.sin(a), ELEVATION]), SIZE) for a in angles]
     focal = min(camera.fx for camera, _ in views)  # one for all, so that nothing swells

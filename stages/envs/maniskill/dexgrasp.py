@@ -9,7 +9,7 @@ import copy
 import gc
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import sapien
@@ -23,7 +23,7 @@ from schemas.camera import Intrinsics
 from schemas.frames import matrix_to_pose
 from schemas.records import FIRST_OBJECT
 from stages.envs.errors import EnvConfigError
-from stages.envs.maniskill.agent_table import AGENTS
+from stages.envs.maniskill.agent_table import AGENTS, agent_entry
 from stages.envs.maniskill.agents import agent_class
 from stages.envs.maniskill.judge import judge
 from stages.envs.maniskill.scenes import HAND_BIT, GraspScene, Physics, SceneActors
@@ -55,7 +55,7 @@ class DexGrasp(BaseEnv):
       second one whose normals are those of the faces.
     """
 
-    SUPPORTED_ROBOTS: ClassVar[list[str]] = [*AGENTS, NO_ROBOT]
+    SUPPORTED_ROBOTS: list[str] = [*AGENTS, NO_ROBOT]  # noqa: RUF012  as ManiSkill has it
     SUPPORTED_REWARD_MODES = ("sparse", "none")
 
     def __init__(
@@ -82,6 +82,9 @@ class DexGrasp(BaseEnv):
                 "DexGrasp: SAPIEN's cameras have no lens distortion; undistort the intrinsics, or "
                 "render with backend: embree"
             )
+        if robot_uids != NO_ROBOT:
+            agent_entry(robot_uids)  # an unknown one is named with the known
+            self.SUPPORTED_ROBOTS = [*DexGrasp.SUPPORTED_ROBOTS, robot_uids]  # or a hand file's
         self.grasp_scenes = tuple(scenes)
         self.numbers = Physics(
             floating_object=floating_object,

@@ -114,10 +114,13 @@ def fill(assets: Sequence[ObjectAsset], config: GrainsConfig, rng: np.random.Gen
     Raises PlacementError with code no_placement, no_volume, too_many_grains, diverged, not_at_rest
     or interpenetration.
     """
+    from stages.scene.granular.bodies import Body
+    from stages.scene.granular.container import Box
     from stages.scene.granular.errors import GrainsError
     from stages.scene.granular.exposure import exposure
+    from stages.scene.granular.method import SimulatorConfig
     from stages.scene.granular.sdf import DistanceGrid, distance_grid
-    from stages.scene.granular.simulator import Body, Box, Simulator, SimulatorConfig
+    from stages.scene.granular.simulator import Simulator
     from stages.scene.granular.start import layers
 
     method = SimulatorConfig(
@@ -174,7 +177,7 @@ def settle(pile: "Simulator", config: GrainsConfig) -> None:
         pile.advance(CHUNK)
         speed = float(np.sqrt((pile.velocities().astype(np.float64) ** 2).sum(axis=1).mean()))
         quiet = quiet + 1 if speed < config.rest_speed else 0
-    depth = pile.deepest()
+    depth = pile.contacts().deepest()
     if depth > config.max_penetration * config.radius:
         raise PlacementError(
             "interpenetration",

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from schemas.camera import Camera
 from schemas.frames import check_transform
+from stages.scene.granular.bodies import Body
 from stages.scene.granular.device import MODULE_OPTIONS
 from stages.scene.granular.errors import GrainsError
-from stages.scene.granular.simulator import Body, Simulator
+from stages.scene.granular.simulator import Simulator
 
 wp.set_module_options(MODULE_OPTIONS)
 

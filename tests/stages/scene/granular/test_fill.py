@@ -23,12 +23,14 @@ from stages.render.errors import RenderConfigError
 from stages.render.stage import RenderStage, check_grains, render_view
 from stages.scene.config import SceneConfig
 from stages.scene.errors import PlacementError, SceneConfigError
+from stages.scene.granular.bodies import Body
 from stages.scene.granular.config import GrainsConfig
 from stages.scene.granular.exposure import exposure
 from stages.scene.granular.fill import fill
+from stages.scene.granular.method import SimulatorConfig
 from stages.scene.granular.observe import Observer, SkyCamera
 from stages.scene.granular.sdf import distance_grid
-from stages.scene.granular.simulator import Body, Simulator, SimulatorConfig
+from stages.scene.granular.simulator import Simulator
 from stages.scene.stage import SceneStage, scene_item
 from stages.shard.arrays import cloud_arrays
 from stages.shard.check import check_content
@@ -252,7 +254,9 @@ def test_objects_and_grains_that_cannot_be_placed_are_coded(brick: ObjectAsset) 
 
 POUR = """
 import json, hashlib, numpy as np
-from stages.scene.granular.simulator import Box, Simulator, SimulatorConfig
+from stages.scene.granular.container import Box
+from stages.scene.granular.method import SimulatorConfig
+from stages.scene.granular.simulator import Simulator
 from stages.scene.granular.start import layers
 x = layers(40, 0.03, 0.03, 0.0, 0.005, np.random.default_rng(0))
 s = Simulator(x, SimulatorConfig(), container=Box(half_x=0.03, half_y=0.03), device="cpu")

@@ -8,9 +8,12 @@ import pytest
 import trimesh
 
 from schemas.frames import pose_to_matrix, transform_points
+from stages.scene.granular.bodies import Body
+from stages.scene.granular.container import Box, Ground
 from stages.scene.granular.errors import DivergedError, GrainsError
+from stages.scene.granular.method import SimulatorConfig
 from stages.scene.granular.sdf import distance_grid
-from stages.scene.granular.simulator import Body, Box, Ground, Simulator, SimulatorConfig
+from stages.scene.granular.simulator import Simulator
 from stages.scene.granular.start import layers
 
 R = 0.005
@@ -40,7 +43,7 @@ def test_bits_repeat_for_any_hash_table_and_for_fused_kernels() -> None:
     for other in map(pile, again):
         assert first.positions().tobytes() == other.positions().tobytes()
         assert first.velocities().tobytes() == other.velocities().tobytes()
-        assert first.body_wrench(0).tobytes() == other.body_wrench(0).tobytes()
+        assert first.contacts().on_body(0).tobytes() == other.contacts().on_body(0).tobytes()
 
 
 def test_the_order_of_grains_changes_only_rounding() -> None:

@@ -7,16 +7,12 @@ import numpy as np
 import pytest
 import trimesh
 
-from stages.scene.granular import kernels
+from stages.scene.granular import world
+from stages.scene.granular.bodies import Body
+from stages.scene.granular.container import Box, Cylinder, Ground
+from stages.scene.granular.method import SimulatorConfig
 from stages.scene.granular.sdf import DistanceGrid, distance_grid
-from stages.scene.granular.simulator import (
-    Body,
-    Box,
-    Cylinder,
-    Ground,
-    Simulator,
-    SimulatorConfig,
-)
+from stages.scene.granular.simulator import Simulator
 from stages.scene.granular.start import layers
 
 R = 0.005
@@ -186,13 +182,13 @@ def test_forces_at_rest_are_weights() -> None:
     grains = simulator(start, config, bodies=[plate])
     grains.advance(50)
     weight = config.mass * G
-    wrench = grains.body_wrench(0)
+    wrench = grains.contacts().on_body(0)
     assert wrench[:3] == pytest.approx([0, 0, -weight], abs=1e-3 * weight)
     # r x F at (0.03, 0.01, 0.01) from the plate's origin
     assert wrench[3:] == pytest.approx(weight * np.array([-0.01, 0.03, 0]), abs=2e-5 * weight)
-    assert grains.wall_force(kernels.FLOOR)[2] == pytest.approx(-2 * weight, rel=1e-3)
-    assert grains.grain_forces()[:, 2] == pytest.approx(weight, rel=1e-2)
-    assert grains.contact_count() == 3
+    assert grains.contacts().on_walls(world.FLOOR)[2] == pytest.approx(-2 * weight, rel=1e-3)
+    assert grains.contacts().on_grains()[:, 2] == pytest.approx(weight, rel=1e-2)
+    assert grains.contacts().count() == 3
 
 
 def test_the_cyclic_boundary_returns_grains_with_their_velocity() -> None:
@@ -223,16 +219,18 @@ def test_a_pour_never_gains_energy_hardly_penetrates_and_comes_to_rest(spin: boo
         energy = pile.energy()
         # what Baumgarte puts in while a blow is being taken, as a share of all that falls
         assert energy <= last + 1e-3 * first
-        last, deepest = energy, max(deepest, pile.deepest())
+        last, deepest = energy, max(deepest, pile.contacts().deepest())
     assert last < 0.6 * first
     assert deepest < 0.2 * R  # at blows of 1 m/s, 1 mm a step
-    assert pile.deepest() < 0.01 * R
+    assert pile.contacts().deepest() < 0.01 * R
     assert np.sqrt((pile.velocities() ** 2).sum(axis=1).mean()) < 0.002
     x = pile.positions()
     assert np.abs(x[:, :2]).max() <= half - 0.99 * R
     assert x[:, 2].min() >= 0.99 * R
     weight = len(start) * config.mass * G
-    assert pile.wall_force(kernels.FLOOR, *kernels.SIDES)[2] == pytest.approx(-weight, rel=0.02)
+    assert pile.contacts().on_walls(world.FLOOR, *world.SIDES)[2] == pytest.approx(
+        -weight, rel=0.02
+    )
 
 
 def test_the_angle_of_repose_grows_with_friction_within_published_bounds() -> None:
@@ -311,7 +309,7 @@ def silo(mu: float) -> tuple[float, float, float, float]:
     loads, before = [], bin_.momentum()[2]
     for _ in range(150):
         bin_.advance(1)
-        loads.append([-bin_.body_wrench(0)[2], bin_.wall_pressure()])
+        loads.append([-bin_.contacts().on_body(0)[2], bin_.contacts().pressure_on_walls()])
     floor, sideways = np.mean(loads, axis=0)
     floor -= (bin_.momentum()[2] - before) / (150 * config.timestep)  # what still sinks
     x = bin_.positions()
