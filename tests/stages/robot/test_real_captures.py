@@ -108,6 +108,8 @@ def test_the_nine_posed_objects_lie_on_the_cloud() -> None:
 class FrameBackend:
     """A render backend whose rays end where a real camera measured."""
 
+    depth_step = 0.0
+
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
 
