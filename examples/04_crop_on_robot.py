@@ -30,9 +30,8 @@ def main(dataset: str = "data/out/demo", capture: str = "", convention: str = ""
         frame = made_up()
     table = calibrate_table(frame)  # once; keep the file that `pipeline calibrate-table` writes
     print(f"table: {1000 * table.residual:.2f} mm rms of {table.points} points")
-    crop = RobotCrop.of_dataset(
-        dataset, segmenter=OnTheTable(table_pose=tuple(table.table_pose)), table=table
-    )
+    segmenter = OnTheTable(table_pose=table.table_pose)
+    crop = RobotCrop.of_dataset(dataset, segmenter=segmenter, table=table)
     cloud = crop(frame)  # as often as you like
     print(
         f"{len(cloud.points)} points in the {crop.spec.frame} frame, crop "

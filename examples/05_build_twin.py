@@ -119,7 +119,7 @@ def main() -> None:
         frame = open_source(args.capture, args.convention).read()
     table = calibrate_table(frame)
     frame = replace(frame, T_world_cam=table.T_world_cam, segment=None, segment_table=None)
-    frame = segmented(frame, OnTheTable(table_pose=tuple(table.table_pose)))
+    frame = segmented(frame, OnTheTable(table_pose=table.table_pose))
     cloud = frame.crop(CropSpec(extract_segments=("object:0",))).points
     _, mesh = read_mesh(args.object)
     found = register(cloud.astype(np.float64), *mesh)
