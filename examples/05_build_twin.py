@@ -1,8 +1,10 @@
 """A digital twin of a real workplace, drawn beside its photograph.
 
-    python examples/05_build_twin.py CAPTURE OBJECT [--convention FILE] [--out DIR]
+    python examples/05_build_twin.py CAPTURE [OBJECT] [--convention FILE] [--out DIR]
+    python examples/05_build_twin.py --smoke
 
-OBJECT is what stands on the table, ycb://006_mustard_bottle for example.
+OBJECT is what stands on the table, ycb://006_mustard_bottle unless said otherwise. With --smoke a
+made-up frame of it stands in for the capture.
 
 1. The table in the capture's depth makes the world; the object is found on it and registered.
 2. The twin: ManiSkill with the same K and camera pose, the object where it was registered, and a
@@ -30,11 +32,14 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from pipeline.captures import read_mesh  # noqa: E402
-from schemas.frames import matrix_to_pose  # noqa: E402
+from schemas.camera import Intrinsics  # noqa: E402
+from schemas.frames import invert, look_at, matrix_to_pose  # noqa: E402
 from stages.assets.sources import expand  # noqa: E402
 from stages.crop import CropSpec  # noqa: E402
 from stages.envs.maniskill.greenscreen import Greenscreen  # noqa: E402
 from stages.render.register import register  # noqa: E402
+from stages.render.retake import Retake, ray_backend  # noqa: E402
+from stages.render.sensor_config import SensorConfig  # noqa: E402
 from stages.robot import Frame, open_source  # noqa: E402
 from stages.robot.segments import OnTheTable, segmented  # noqa: E402
 from stages.robot.table import calibrate_table  # noqa: E402
@@ -98,16 +103,23 @@ def mesh_file(entry: str) -> Path:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("capture", type=Path)
-    parser.add_argument("object", help="ycb://NAME or a mesh file, metres")
+    parser.add_argument("capture", type=Path, nargs="?")
+    parser.add_argument("object", nargs="?", default="ycb://006_mustard_bottle",
+                        help="ycb://NAME or a mesh file, metres")  # fmt: skip
+    parser.add_argument("--smoke", action="store_true", help="a made-up frame, to see that it runs")
     parser.add_argument("--convention", type=Path)
     parser.add_argument("--out", type=Path, default=Path("twin"))
     args = parser.parse_args()
 
-    frame = open_source(args.capture, args.convention).read()
+    if args.capture is None and not args.smoke:
+        parser.error("give a CAPTURE, or --smoke")
+    if args.smoke:
+        frame = made_up(args.object)
+    else:
+        frame = open_source(args.capture, args.convention).read()
     table = calibrate_table(frame)
     frame = replace(frame, T_world_cam=table.T_world_cam, segment=None, segment_table=None)
-    frame = segmented(frame, OnTheTable(table_pose=tuple(table.table_pose)))
+    frame = segmented(frame, OnTheTable(table_pose=table.table_pose))
     cloud = frame.crop(CropSpec(extract_segments=("object:0",))).points
     _, mesh = read_mesh(args.object)
     found = register(cloud.astype(np.float64), *mesh)
@@ -171,6 +183,16 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     sheet.quantize(96, dither=Image.Dither.NONE).save(args.out / "twin.png", optimize=True)
     print(f"{args.out / 'twin.png'}: photograph, outline, object replaced, can behind the object")
+
+
+def made_up(entry: str) -> Frame:
+    """Rays on the object on a table, grey."""
+    K = Intrinsics(fx=308.0, fy=308.0, cx=160.0, cy=120.0, width=320, height=240)
+    T = invert(look_at([0.05, -0.5, 0.35], [0.0, 0.0, 0.08]))
+    made = Retake(ray_backend(), K, read_mesh(entry)[1], T, matrix_to_pose(T))
+    depth = made.depth(SensorConfig(preset="d435"), 0, whole=True).astype(np.float32)
+    grey = np.where(np.isfinite(depth), 255 / (1 + depth), 0).astype(np.uint8)
+    return Frame(depth=depth, intrinsics=K, colour=np.stack([grey] * 3, axis=-1), name="made up")
 
 
 def window(mask: np.ndarray) -> tuple[slice, slice]:

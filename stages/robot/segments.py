@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from schemas.frames import check_transform, invert, pose_to_matrix
 from stages.crop import slopes_at
@@ -104,7 +104,7 @@ class OnTheTable:
     most of the near pixels lie on is the table, anew for each frame.
     """
 
-    table_pose: tuple[float, ...] | None = None
+    table_pose: ArrayLike | None = None
     above: float = 0.008  # m; nearer to the plane is table: noise and its own unevenness
     reach: float = 0.6  # m; what is higher is no object
     half_width: float = 0.6  # m from the table's origin in x and y

@@ -156,6 +156,13 @@ def test_the_twin_lies_on_its_photograph(tmp_path: Path) -> None:
     assert (tmp_path / "twin.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_twin_of_a_made_up_frame(tmp_path: Path) -> None:
+    need_vulkan()
+    said = run("examples/05_build_twin.py", "--smoke", "--out", tmp_path)
+    assert float(re.findall(r"silhouettes overlap by ([\d.]+)%", said)[0]) > 80
+    assert (tmp_path / "twin.png").is_file()
+
+
 def test_the_capture_of_the_robot_s_page_is_a_config() -> None:
     [text] = blocks(ROOT / "docs" / "robot.md", "json")
     config = CaptureConfig.from_dict(json.loads(text), "robot.md")

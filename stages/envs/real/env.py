@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from schemas.frames import rotation_angle
 from stages.crop import CroppedCloud
 from stages.envs.base import BaseEnv
-from stages.envs.real.config import HERE, RealEnvConfig
-from stages.envs.real.driver import Float, JointLimits, RobotDriver, RobotState
+from stages.envs.real.config import RealEnvConfig
+from stages.envs.real.driver import Float, RobotDriver, RobotState
 from stages.envs.real.errors import (
     BlockedError,
     MotionRefusedError,
@@ -66,9 +66,6 @@ class RealEnv(BaseEnv):
         except BaseException:
             self.close()
             raise
-        self._limits: JointLimits | None = None
-        if self._driver is not None:
-            self._limits = self._driver.limits.scaled(config.speed_scale)
 
     @property
     def _robot(self) -> RobotDriver:
@@ -90,10 +87,8 @@ class RealEnv(BaseEnv):
             if self._driver is not None:
                 self._running(self._driver.state())
             return
-        assert self._limits is not None or self._robot
+        limits, dt = self._robot.limits.scaled(self.config.speed_scale), self.config.control_dt
         home = np.array(self.config.home_qpos, np.float64)
-        limits, dt = self._limits, self.config.control_dt
-        assert limits is not None
         start = self._start()
         limits.check(home, home, dt)
         steps = max(1, math.ceil(float((np.abs(home - start) / (limits.speed * dt)).max())))
@@ -134,9 +129,8 @@ class RealEnv(BaseEnv):
         return self._commanded
 
     def _step(self, target: Float) -> None:
-        assert self._limits is not None
         before, dt = self._start(), self.config.control_dt
-        self._limits.check(target, before, dt)
+        self._robot.limits.scaled(self.config.speed_scale).check(target, before, dt)
         try:
             self._robot.send(target, dt)
         except (StoppedRobotError, ConnectionError):
@@ -214,6 +208,3 @@ class RealEnv(BaseEnv):
         for device in (self._source, self._driver):
             if device is not None:
                 device.close()
-
-
-__all__ = ["HERE", "RealEnv"]

@@ -64,15 +64,16 @@ class RealSenseSource:
         try:
             if self._recorded:
                 config.enable_device_from_file(device, False)
+                # before it starts: what is played in real time drops frames
+                found = config.resolve(rs.pipeline_wrapper(pipeline)).get_device()
+                found.as_playback().set_real_time(False)
             else:
                 if device:
                     config.enable_device(device)
                 config.enable_stream(rs.stream.depth, width, height, rs.format.z16, fps)
                 if colour:
                     config.enable_stream(rs.stream.color, width, height, rs.format.rgb8, fps)
-            profile = pipeline.start(config)
-            if self._recorded:
-                profile.get_device().as_playback().set_real_time(False)
+            pipeline.start(config)
         except RuntimeError as error:
             raise CaptureError(
                 f"{self.name}: cannot be opened: {error}; is the camera plugged in, its serial "
