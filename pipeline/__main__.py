@@ -1,3 +1,3 @@
 from pipeline.cli import main
 
-main()
+main(complete_var="_GRASP_CLOUDS_COMPLETE")

@@ -2,25 +2,25 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import UserError
-from schemas.camera import Intrinsics
 from schemas.errors import SchemaError
 from stages.render.retake import Capture
+from stages.robot.config import CaptureConfig
+from stages.robot.segments import OBJECT
+from stages.robot.sources.files import FileSource
+from stages.robot.sources.recording import read_frame_file
 
 Mesh = tuple[NDArray[np.float64], NDArray[np.int64]]
-_DEPTH, _K, _MASK, _POINTS = "depth", "intrinsics", "mask", "smoothed_object_pc"
 
 
 def read_capture(path: Path, whole: bool = False) -> Capture:
     """One frame of `path`; `whole` takes every pixel where the file has no mask.
 
-    - `.npz`: `depth` (H, W) floating metres (missing 0 or NaN) or integer millimetres,
-      `intrinsics` (6,) fx fy cx cy width height with pixel centres at +0.5, `mask` (H, W) bool;
+    - `.npz`, as `stages.robot.sources.recording` describes it, with `mask` or segments;
     - `.npy` as 6-DOF GraspNet publishes them: a pickled dict with `depth` m, `intrinsics_matrix`
       (pixel centres at whole numbers) and `smoothed_object_pc` (N, 3), which tells the object's
       pixels.
@@ -28,70 +28,27 @@ def read_capture(path: Path, whole: bool = False) -> Capture:
     if not path.is_file():
         raise UserError(f"capture {path}: no such file")
     try:
-        depth, K, mask = _read_npz(path) if path.suffix == ".npz" else _read_pickled(path)
-        K.check_image(depth.shape)
+        if path.suffix == ".npz":
+            frame = read_frame_file(path)
+        else:
+            config = CaptureConfig(
+                depth=f"{path.name}#depth",
+                K=f"{path.name}#intrinsics_matrix",
+                pixel_centre=0.0,
+                object_points="" if whole else f"{path.name}#smoothed_object_pc",
+            )
+            frame = FileSource(config, path.parent, path.stem).read()
     except SchemaError as error:
         raise UserError(f"capture {path}: {error}") from error
-    if mask is None:
-        if not whole:
-            raise UserError(f"capture {path}: holds no {_MASK}, so where is the object? Add one")
+    depth = frame.depth.astype(np.float64)
+    if frame.segment is not None and frame.segment_table is not None:
+        ids = [i for name, i in frame.segment_table.items() if name.startswith(OBJECT)]
+        mask = np.isin(frame.segment, ids)
+    elif whole:
         mask = np.ones(depth.shape, bool)
-    if mask.shape != depth.shape:
-        raise UserError(f"capture {path}: {_MASK} {mask.shape} and depth {depth.shape} differ")
-    return Capture(name=path.stem, depth=depth, intrinsics=K, mask=mask)
-
-
-def _metres(path: Path, value: NDArray[Any]) -> NDArray[np.float64]:
-    from stages.crop.errors import ImageFileError
-    from stages.crop.files import to_metres
-
-    if value.ndim != 2:
-        raise UserError(f"capture {path}: expected depth (H, W), got shape {value.shape}")
-    try:
-        return to_metres(value, None, path.name).astype(np.float64)
-    except ImageFileError as error:
-        raise UserError(f"capture {error}") from error
-
-
-def _read_npz(path: Path) -> tuple[NDArray[np.float64], Intrinsics, NDArray[np.bool_] | None]:
-    try:
-        with np.load(path, allow_pickle=False) as data:
-            found = {name: data[name] for name in data.files}
-    except (OSError, ValueError, EOFError) as error:
-        raise UserError(f"capture {path}: cannot be read: {error}") from error
-    lacks = [name for name in (_DEPTH, _K) if name not in found]
-    if lacks:
-        raise UserError(f"capture {path}: lacks {', '.join(lacks)}; it holds {sorted(found)}")
-    if found[_K].shape != (6,):
-        raise UserError(f"capture {path}: {_K}: expected fx fy cx cy width height")
-    mask = found[_MASK].astype(bool) if _MASK in found else None
-    return _metres(path, found[_DEPTH]), Intrinsics.from_array(found[_K]), mask
-
-
-def _read_pickled(path: Path) -> tuple[NDArray[np.float64], Intrinsics, NDArray[np.bool_] | None]:
-    from stages.grasp.errors import GraspFormatError
-    from stages.grasp.formats.pickled import read_pickled
-
-    try:
-        value = read_pickled(path, "latin1")
-    except (GraspFormatError, OSError) as error:
-        raise UserError(f"capture {path}: {error}") from error
-    keys = (_DEPTH, "intrinsics_matrix")
-    if not isinstance(value, dict) or any(key not in value for key in keys):
-        raise UserError(f"capture {path}: expected a dict with {', '.join(keys)}, or a .npz file")
-    found = cast(dict[str, NDArray[Any]], value)
-    depth = _metres(path, np.asarray(found[_DEPTH]))
-    height, width = depth.shape
-    matrix = np.asarray(found["intrinsics_matrix"], np.float64)
-    mask = None
-    if _POINTS in found:
-        points = np.asarray(found[_POINTS], np.float64)
-        pixel = np.rint((points @ matrix.T)[:, :2] / points[:, 2:]).astype(np.int64)
-        inside = ((pixel >= 0) & (pixel < [width, height])).all(axis=1)
-        mask = np.zeros(depth.shape, bool)
-        mask[pixel[inside, 1], pixel[inside, 0]] = True
-    matrix = matrix + np.array([[0, 0, 0.5], [0, 0, 0.5], [0, 0, 0]])  # our centres are at +0.5
-    return depth, Intrinsics.from_matrix(matrix, width, height), mask
+    else:
+        raise UserError(f"capture {path}: holds no mask, so where is the object? Add one")
+    return Capture(name=path.stem, depth=depth, intrinsics=frame.intrinsics, mask=mask)
 
 
 def read_mesh(entry: str) -> tuple[str, Mesh]:

@@ -73,3 +73,7 @@ class StageContractError(TypeError):
 
 class CannotDrawError(UserError, RuntimeError):
     """What was asked for cannot be drawn on this machine; the message says why."""
+
+
+class SchedulerLostError(Exception):
+    """A Dask scheduler forgot the blocks in flight, or nobody is left to do them; never shown."""

@@ -1,53 +1,20 @@
-"""Files that are whole or absent: temporary sibling, fsync, rename. And the lock of an output."""
+"""The lock of an output, and the one message for a place that cannot be written."""
 
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import socket
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
-from typing import IO
 
 from pipeline.errors import LockedError, StorageError, UserError
+from stages.storage import UNREACHABLE, is_remote
 
-TEMPORARY = ".tmp-"
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 READ_ONLY = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
-
-
-def write_atomic(path: Path, write: Callable[[IO[bytes]], None]) -> None:
-    """Write `path` so that any reader, at any moment, sees the old bytes or all the new ones."""
-    temporary = path.with_name(f"{path.name}{TEMPORARY}{os.getpid()}")
-    try:
-        with open(temporary, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        sync_folder(path.parent)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def write_bytes(path: Path, data: bytes | memoryview) -> None:
-    """`write_atomic` of bytes at hand."""
-
-    def put(file: IO[bytes]) -> None:
-        file.write(data)
-
-    write_atomic(path, put)
-
-
-def sync_folder(folder: Path) -> None:
-    """A rename lasts through a power cut only once its folder is on disk."""
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def storage_error(out: Path, error: OSError) -> UserError | None:
@@ -62,14 +29,26 @@ def storage_error(out: Path, error: OSError) -> UserError | None:
             f"output {out}: cannot be written ({error.strerror}: {error.filename}). Expected a "
             "folder this user may write to; fix its permissions or choose another --out"
         )
+    if error.errno == UNREACHABLE:
+        return StorageError(
+            f"output {out}: {error.strerror}. Everything committed so far is kept; check the "
+            "address, the credentials and AWS_ENDPOINT_URL, and run the same command again"
+        )
     return None
 
 
 @contextlib.contextmanager
 def lock(out: Path) -> Generator[None]:
-    """Hold OUT/.lock; the kernel lets go of it however the process ends."""
-    import fcntl
+    """Hold OUT/.lock; the kernel lets go of it however the process ends.
 
+    On an object store, which has no such thing, see pipeline/lease.py.
+    """
+    if is_remote(out):
+        from pipeline.lease import lease
+
+        with lease(out):
+            yield
+        return
     path = out / ".lock"
     try:
         file = open(path, "a+", encoding="utf-8")  # noqa: SIM115 - held open below
@@ -82,18 +61,27 @@ def lock(out: Path) -> Generator[None]:
             raise LockedError(_holder(path, out)) from error
         try:
             file.truncate(0)
-            since = time.strftime("%Y-%m-%d %H:%M:%S")
-            json.dump({"pid": os.getpid(), "host": socket.gethostname(), "since": since}, file)
+            json.dump(who_we_are(), file)
             file.flush()
         except OSError as error:
             raise storage_error(out, error) or error from error
         yield
 
 
+def who_we_are() -> dict[str, object]:
+    """What a lock says of its holder."""
+    since = time.strftime("%Y-%m-%d %H:%M:%S")
+    return {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
+
+
 def _holder(path: Path, out: Path) -> str:
     try:
-        held = json.loads(path.read_text(encoding="utf-8"))
-        who = f"process {held['pid']} on {held['host']}, since {held['since']}"
+        return in_use(out, json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError):
-        who = "another process"
+        return in_use(out, None)
+
+
+def in_use(out: Path, held: dict[str, object] | None) -> str:
+    """The message of a LockedError; `held` is what the lock says, if it can be read."""
+    who = f"process {held['pid']} on {held['host']}, since {held['since']}" if held else "a process"
     return f"output {out}: in use by {who}. Wait for it, stop it, or choose another --out"

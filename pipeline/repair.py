@@ -3,12 +3,10 @@
 Nothing is made here: the next run makes again what it then finds missing.
 """
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.files import write_bytes
 from pipeline.graph import parse_targets
 from pipeline.ledger import scan
 from pipeline.plan import make_plan
@@ -19,6 +17,7 @@ from pipeline.verify import Finding, verify_output
 from stages.shard.errors import DatasetError
 from stages.shard.layout import COMMIT, INDEX, MANIFEST, SHARD_NAME, SHARDS, marker_of
 from stages.shard.open import load_commit
+from stages.storage import is_remote, remove_tree, write_bytes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,7 +31,13 @@ class Removal:
     def size(self) -> int:
         """Bytes on the disk."""
         files = [f for p in self.paths for f in ([p] if not p.is_dir() else p.rglob("*"))]
-        return sum(f.lstat().st_size for f in files if f.is_symlink() or f.is_file())
+        return sum(_size(f) for f in files)
+
+
+def _size(path: Path) -> int:
+    if not is_remote(path) and path.is_symlink():
+        return path.lstat().st_size
+    return path.stat().st_size if path.is_file() else 0
 
 
 def plan_repair(out: Path, registry: Registry) -> tuple[list[Removal], list[Finding]]:
@@ -136,10 +141,7 @@ def remove(store: Store, removals: Sequence[Removal]) -> None:
     """Take away what a plan lists. The caller holds the output's lock."""
     for removal in removals:
         for path in removal.paths:
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
+            remove_tree(path)
 
 
 def mend_version(store: Store) -> bool:

@@ -4,7 +4,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from pipeline.config import RunConfig
 from pipeline.errors import BudgetError, StorageError
@@ -24,6 +23,7 @@ from pipeline.progress import Progress
 from pipeline.store import Store
 from pipeline.work import Address, Failure, Task, commit
 from stages.contract import OK, Item, ItemTable, Outcome
+from stages.storage import is_remote
 
 GPU = "GPU"  # the name of the resource, as Dask's documentation spells it
 DEATHS = 2  # a lone item whose worker dies this often is coded; once may be someone else's kill
@@ -154,7 +154,7 @@ class _StageWork:
                         progress.advance(len(task.items), bad)
                     elif result.failure is not None:
                         again += self._after(task, result.failure, deaths, codes, progress)
-                tasks = again
+                tasks = sorted(again, key=lambda task: task.alone)
         return codes
 
     def _tasks(self, before: States, todo: int, slots: int) -> Iterator[Task]:
@@ -187,7 +187,8 @@ class _StageWork:
         if failure.kind == "died":
             deaths[item.id] += 1
             if deaths[item.id] < DEATHS:
-                return [replace(task, reasons={item.id: f"{failure.kind}: {failure.message}"})]
+                reasons = {item.id: f"{failure.kind}: {failure.message}"}
+                return [replace(task, reasons=reasons, alone=True)]
         code = TIMED_OUT if failure.kind == "timed_out" else CRASHED
         outcome = Outcome(id=item.id, code=code, message=failure.message)
         if task.reasons.get(item.id, "").startswith(failure.kind):
@@ -208,13 +209,14 @@ class _StageWork:
     ) -> Task:
         items = tuple(items)
         plan = self.plan
+        out = self.store.out
         places = dict.fromkeys(place for item in items for place in item.inputs)
 
         def of(values: Mapping[str, object]) -> dict[str, object]:
             return {item.id: values[item.id] for item in items}
 
         return Task(
-            out=str(Path(self.store.out).resolve()),
+            out=str(out if is_remote(out) else out.resolve()),
             stage=plan.name,
             spec=plan.spec,
             config=plan.config,

@@ -7,9 +7,10 @@ from typing import Any, cast
 
 from pipeline.config import RunConfig, build_config, resolved
 from pipeline.errors import UserError
-from pipeline.files import storage_error, write_bytes
+from pipeline.files import storage_error
 from pipeline.registry import Registry
 from stages.shard.layout import SEAL, seal
+from stages.storage import file_size, read_bytes, write_bytes
 
 SAVED = "run.json"
 LIMIT = 2**24  # bytes
@@ -31,9 +32,9 @@ def read_saved(out: Path, registry: Registry) -> dict[str, Any]:
     """
     path = out / SAVED
     try:
-        if path.stat().st_size > LIMIT:
+        if file_size(path) > LIMIT:
             raise UserError(f"{path}: larger than {LIMIT} bytes; it is not one of this program")
-        data = path.read_bytes()
+        data = read_bytes(path)
         values = json.loads(data)
     except FileNotFoundError as error:
         raise UserError(f"{path}: no such file; run once with --config and --out") from error

@@ -14,9 +14,9 @@ from typing import IO, Any
 import numpy as np
 
 from pipeline.errors import UserError
-from pipeline.files import write_atomic
 from pipeline.keys import digest
 from schemas.records import GraspSet, LabelSet, ObjectAsset, decode, encode
+from stages.storage import write_atomic
 
 BATCH = 64  # grasps after which labels are kept
 
@@ -93,19 +93,18 @@ def label_groups(
     progress: Callable[[int], None],
 ) -> list[LabelSet]:
     """One LabelSet a group. `config` is a LabelConfig; `progress` hears of finished grasps."""
-    from stages.envs.mujoco.env import MjEnv
+    from stages.envs.base import build_env
     from stages.label.config import protocol_hash
     from stages.label.stage import label_set
 
     hash_ = protocol_hash(config, protocol)
     parts.mkdir(parents=True, exist_ok=True)
-    env_config = config.env_config(hand)
     labels: list[LabelSet] = []
-    with MjEnv(env_config) as env:
+    with build_env(config.env(hand, protocol)) as env:
         for batch in _batches(groups):
             assets = [find_asset(group) for group in batch]
             paths = [
-                parts / f"{_key(group, asset, hash_, config)}.npz"
+                parts / f"{_key(group, asset, hash_, config, env.engine)}.npz"
                 for group, asset in zip(batch, assets, strict=True)
             ]
             todo = [i for i, path in enumerate(paths) if not path.is_file()]
@@ -135,15 +134,13 @@ def _batches(groups: Sequence[Group]) -> Iterator[list[Group]]:
         yield batch
 
 
-def _key(group: Group, asset: ObjectAsset, hash_: str, config: Any) -> str:
-    from stages.envs.mujoco.evaluator import ENGINE
-
+def _key(group: Group, asset: ObjectAsset, hash_: str, config: Any, engine: str) -> str:
     content = hashlib.sha256()
     for name, array in sorted(encode(group.grasps).items()):
         content.update(name.encode() + np.ascontiguousarray(array).tobytes())
     return digest(
         [content.hexdigest(), asset.sha256, asset.scale, hash_, asdict(config.confidence),
-         ENGINE]
+         engine]
     )  # fmt: skip
 
 
@@ -163,6 +160,8 @@ def write_table(path: Path, groups: Sequence[Group], labels: Sequence[LabelSet])
             if field.name == "grasp_index":
                 continue
             value = getattr(label, field.name)
+            if field.name == "lift" and not len(value):
+                continue  # of another protocol
             each = value.tolist() if isinstance(value, np.ndarray) else [value] * count
             columns.setdefault(field.name, []).extend(each)
     table = pa.table(columns)

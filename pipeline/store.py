@@ -15,8 +15,18 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import CorruptBlockError, StorageError, VersionError
-from pipeline.files import TEMPORARY, storage_error, write_bytes
+from pipeline.files import storage_error
 from stages.shard.layout import SEAL, seal
+from stages.storage import (
+    TEMPORARY,
+    file_sha256,
+    file_size,
+    is_remote,
+    make_folder,
+    reaching,
+    read_bytes,
+    write_bytes,
+)
 
 LAYOUT_VERSION = 2
 READABLE = (1, 2)
@@ -58,7 +68,7 @@ class Store:
     def open(self) -> None:
         """Create or check the output folder; refuses what another version or program wrote."""
         try:
-            self.out.mkdir(parents=True, exist_ok=True)
+            make_folder(self.out)
             self.check_version()
             if self._version() != VERSION_TEXT:
                 write_bytes(self.out / "version", VERSION_TEXT)
@@ -105,7 +115,7 @@ class Store:
 
     def _version(self) -> bytes | None:
         try:
-            with open(self.out / "version", "rb") as file:
+            with reaching(self.out), (self.out / "version").open("rb") as file:
                 return file.read(100)
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -134,7 +144,7 @@ class Store:
 
         attempt = max(row.attempt for row in rows)
         block = self.block_name([row.key for row in rows], attempt)
-        self.folder(stage).mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder(stage))
         sha256, size = "", 0
         if records:
             arrays = {
@@ -158,9 +168,9 @@ class Store:
     def read_marker(self, path: Path) -> Marker:
         """Parse a marker, or raise CorruptBlockError."""
         try:
-            if (size := path.stat().st_size) > MARKER_LIMIT:
+            if (size := file_size(path)) > MARKER_LIMIT:
                 raise CorruptBlockError(path, f"a marker of {size} bytes, over {MARKER_LIMIT}")
-            text = path.read_bytes()
+            text = read_bytes(path)
             data: dict[str, Any] = json.loads(text)
             layout = data["layout"]
             if layout not in READABLE:
@@ -188,7 +198,7 @@ class Store:
             return
         path = self.npz_path(marker.stage, marker.block)
         try:
-            size = path.stat().st_size
+            size = file_size(path)
         except FileNotFoundError:
             raise CorruptBlockError(path, "the block of a marker is missing") from None
         if size != marker.size:
@@ -210,7 +220,9 @@ class Store:
         if not marker.sha256:
             return {}
         out: dict[int, dict[str, Any]] = {}
-        with np.load(self.npz_path(marker.stage, marker.block), allow_pickle=False) as npz:
+        path = self.npz_path(marker.stage, marker.block)
+        source = io.BytesIO(read_bytes(path)) if is_remote(path) else path
+        with np.load(source, allow_pickle=False) as npz:
             for name in npz.files:
                 index, _, field = name.partition("/")
                 out.setdefault(int(index), {})[field] = npz[name]
@@ -227,7 +239,8 @@ class Store:
     def markers(self, stage: str) -> list[Path]:
         """Paths of all markers of a stage, sorted."""
         folder = self.folder(stage)
-        return sorted(folder.glob("*.json")) if folder.is_dir() else []
+        with reaching(folder):
+            return sorted(folder.glob("*.json")) if folder.is_dir() else []
 
     def remove(self, stage: str, block: str) -> None:
         """Unpublish a block: the marker first, so a cut leaves an orphan, never a promise."""
@@ -241,13 +254,18 @@ class Store:
 
     def temporaries(self) -> list[Path]:
         """Half-written files of killed writers, sorted."""
+        if is_remote(self.out):
+            return []  # what is put there is whole
         found = [*self.out.glob(f"*{TEMPORARY}*"), *self.out.glob(f"blocks/*/*{TEMPORARY}*")]
         return sorted(path for path in found if path.is_file())
 
     def orphans(self) -> list[Path]:
         """Blocks without a marker, which nobody reads, sorted."""
-        found = sorted(self.out.glob("blocks/*/*.npz"))
-        return [path for path in found if not path.with_suffix(".json").exists()]
+        with reaching(self.out):
+            found = list(self.out.glob("blocks/*/*"))
+        markers = {path.with_suffix("") for path in found if path.suffix == ".json"}
+        blocks = sorted(path for path in found if path.suffix == ".npz")
+        return [path for path in blocks if path.with_suffix("") not in markers]
 
 
 def _newer(text: bytes) -> str:
@@ -261,8 +279,3 @@ def _newer(text: bytes) -> str:
 # Said twice, so that no torn or flipped byte makes another version of it.
 VERSION_TEXT = f"{LAYOUT_VERSION} layout-{LAYOUT_VERSION}\n".encode()
 _READABLE_TEXT = {b"1", VERSION_TEXT.strip()}
-
-
-def file_sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pipeline.ledger import States
 from pipeline.runner import StageSummary
@@ -22,9 +23,9 @@ def table(summaries: Sequence[StageSummary]) -> str:
     return "\n".join(lines)
 
 
-def explain(states: Mapping[str, States]) -> str:
-    """Per stage: what is done, and what would be done and why."""
-    lines: list[str] = []
+def counts(states: Mapping[str, States]) -> dict[str, dict[str, Any]]:
+    """Per stage {items, done: {code: n}, todo: {reason: n}}; JSON values."""
+    out: dict[str, dict[str, Any]] = {}
     for name, found in states.items():
         done, todo = Counter[str](), Counter[str]()
         for (code, reason), n in found.tally.items():
@@ -32,9 +33,17 @@ def explain(states: Mapping[str, States]) -> str:
                 todo[reason] += n
             else:
                 done[code] += n
-        parts = [f"{n} {code}" for code, n in sorted(done.items())]
-        parts += [f"{n} to do ({reason})" for reason, n in sorted(todo.items())]
-        lines.append(f"{name:<8}{len(found):>7} items: {', '.join(parts) or 'none'}")
+        out[name] = {"items": len(found), "done": dict(done), "todo": dict(todo)}
+    return out
+
+
+def explain(states: Mapping[str, States]) -> str:
+    """Per stage: what is done, and what would be done and why."""
+    lines: list[str] = []
+    for name, of in counts(states).items():
+        parts = [f"{n} {code}" for code, n in sorted(of["done"].items())]
+        parts += [f"{n} to do ({reason})" for reason, n in sorted(of["todo"].items())]
+        lines.append(f"{name:<8}{of['items']:>7} items: {', '.join(parts) or 'none'}")
     return "\n".join(lines)
 
 
@@ -42,7 +51,7 @@ def next_steps(out: Path, *, dataset: bool) -> str:
     """Three commands to try."""
     if dataset:
         return (
-            f"The dataset is in {out}. Try:\n"
+            f"The dataset is in {out}; open {out / 'report.html'} in a browser. Try:\n"
             f"  python -m pipeline view {out} --save cloud.png\n"
             f"  python -m pipeline verify {out}\n"
             f"  python examples/03_read_a_shard.py {out}"

@@ -19,6 +19,7 @@ from pipeline.keys import Seeds
 from pipeline.registry import load
 from pipeline.store import MESSAGE_LIMIT, Marker, Row, Store
 from stages.contract import OK, Item, Outcome
+from stages.storage import UNREACHABLE, file_size, output_path
 
 CACHE_BYTES = 512 * 2**20  # of decoded input records a worker keeps
 
@@ -50,6 +51,8 @@ class Task:
     resource: str = ""  # what the worker must offer, e.g. "GPU"
     reasons: Mapping[str, str] = field(default_factory=dict[str, str])
     """Why an item is repeated, by id: what its earlier tries in this run ended with."""
+    alone: bool = False
+    """Its worker died: repeat it with nothing else in flight, so that no other can be to blame."""
 
     @property
     def place(self) -> str:
@@ -83,7 +86,8 @@ def work(task: Task) -> Result:
     except OSError as error:
         if error.errno == errno.ENOMEM:
             return Result(failure=Failure(kind="died", message=f"out of memory: {error}"))
-        if error.errno in FULL or (error.errno in READ_ONLY and _inside(error, task.out)):
+        ours = error.errno in READ_ONLY and _inside(error, task.out)
+        if ours or error.errno in (*FULL, UNREACHABLE):
             failure = Failure(kind="storage", message=str(error), errno=error.errno or 0)
         else:
             failure = Failure(kind="raised", message=_last_words(error))
@@ -101,7 +105,7 @@ def work(task: Task) -> Result:
 
 
 def _run(task: Task) -> Marker:
-    store = Store(Path(task.out))
+    store = Store(output_path(task.out))
     stage = load(task.spec)()
     inputs = {place: _cached(store, place[0], address) for place, address in task.inputs.items()}
     seeds = {item.id: task.seeds[item.id] for item in task.items}
@@ -178,7 +182,7 @@ class _Cache:
             return self.blocks[place]
         records = store.read(stage, address.block, load(address.spec).record)
         self.blocks[place] = records
-        self.sizes[place] = store.npz_path(stage, address.block).stat().st_size
+        self.sizes[place] = file_size(store.npz_path(stage, address.block))
         while sum(self.sizes.values()) > CACHE_BYTES and len(self.blocks) > 1:
             old, _ = self.blocks.popitem(last=False)
             del self.sizes[old]

@@ -114,3 +114,9 @@ class Camera:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "T_world_cam", check_transform(self.T_world_cam, "T_world_cam"))
+
+    def moved(self, position_cam: ArrayLike) -> "Camera":
+        """The same camera with its centre at `position_cam` (3,) m of its own frame."""
+        T = self.T_world_cam.copy()
+        T[:3, 3] += T[:3, :3] @ np.asarray(position_cam, np.float64)
+        return replace(self, T_world_cam=T)

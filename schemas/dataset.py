@@ -86,6 +86,11 @@ CLOUD_FIELDS: dict[str, Field] = {
         description="lens: model (0 none, 1 brown_conrady, 2 kannala_brandt), then k1 k2 p1 p2 k3 "
         "or k1 k2 k3 k4 0 as in OpenCV; absent when no lens is distorted",
     ),
+    "depth_step": Field(
+        dtype="float64", shape=("cloud",), unit="m", frame="", low=0, optional=True,
+        description="depth came in steps of this size, the middle of each is kept: every depth is "
+        "within half a step of the exact one; 0 is exact; absent when all are",
+    ),
     "T_world_cam": Field(
         dtype="float64", shape=("cloud", 4, 4), unit="m", frame="world <- camera",
         description="camera pose, OpenCV axes (x right, y down, z forward)",
@@ -254,19 +259,28 @@ GRASP_FIELDS: dict[str, Field] = {
         dtype="float64", shape=("grasp",), unit="", frame="", low=0, high=1, no_data="NaN",
         description="share of the perturbed repeats that succeed; no data when none were run",
     ),
+    "labels/*/*/lift": Field(
+        dtype="float64", shape=("grasp",), unit="m", frame="world", no_data="NaN", optional=True,
+        description="how far the object had risen at the end; rollout alone",
+    ),
 }  # fmt: skip
 """Arrays of `<split>-grasps.zarr`."""
 
 FIELDS: dict[str, Field] = CLOUD_FIELDS | GRASP_FIELDS
 
 
-def field_of(name: str) -> Field:
-    """The entry of an array by its path in the shard, e.g. `labels/allegro/fc/success`."""
+def field_name(name: str) -> str:
+    """The key in FIELDS of an array by its path in the shard, e.g. `labels/allegro/fc/success`."""
     parts = name.split("/")
     if parts[0] in ("grasps", "labels", "visibility"):
         parts[1:-1] = ["*"] * (len(parts) - 2)
+    return "/".join(parts)
+
+
+def field_of(name: str) -> Field:
+    """The entry of an array by its path in the shard."""
     try:
-        return FIELDS["/".join(parts)]
+        return FIELDS[field_name(name)]
     except KeyError:
         raise SchemaError(
             f"array {name!r}: not in the field dictionary of schema version {SCHEMA_VERSION}; "

@@ -15,6 +15,7 @@ class ForeignFileError(SchemaError):
     """A file from outside cannot be read: no such format, damaged, or larger than expected."""
 
     def __init__(self, path: Path, problem: str) -> None:
+        self.problem = problem
         super().__init__(
             f"{path}: cannot be read: {problem}; is the file whole, and the right one?"
         )

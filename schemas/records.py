@@ -30,6 +30,7 @@ def _no_numbers() -> NDArray[np.float64]:
 
 BACKGROUND, TABLE, FIRST_OBJECT = 0, 1, 2
 """Segment ids: ours, never a simulator's. Objects of a scene count up from FIRST_OBJECT."""
+TABLE_THICKNESS = 0.02  # m, of the plate under the table top; seen only from the side
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -127,6 +128,7 @@ class Cloud:
     T_world_cam: NDArray[np.float64]  # (4, 4)
     # Fields with a default are empty unless asked for; records written before them still read.
     distortion: NDArray[np.float64] = field(default_factory=_no_numbers)  # (6,) see Distortion
+    depth_step: float = 0.0  # m; depth came in steps of this size; 0: exact
     normals: NDArray[np.float32] = field(default_factory=_no_vectors)  # (N, 3) unit, in `frame`
     colour: NDArray[np.uint8] = field(default_factory=_no_colours)  # (N, 3) RGB, 0 0 0 unknown
 
@@ -184,6 +186,8 @@ class LabelSet:
     dfc: NDArray[np.float64]  # (G,)
     confidence: NDArray[np.float64]  # (G,) share of perturbed repeats that succeed; NaN if none
     seed: int
+    # Empty unless the protocol gives it; records written before it still read.
+    lift: NDArray[np.float64] = field(default_factory=_no_numbers)  # (G,) m, rise of the object
 
 
 def encode(record: Any) -> dict[str, NDArray[Any]]:

@@ -12,6 +12,7 @@ import random
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -242,6 +243,68 @@ def run_twice(site: Site) -> None:
         site.trouble.append(f"the first run ended with {process.returncode}: {text[-2000:]}")
 
 
+def dask(*words: str) -> "subprocess.Popen[bytes]":
+    """A scheduler or a worker, quiet, in a process of its own."""
+    command = [sys.executable, "-m", f"distributed.cli.dask_{words[0]}", *words[1:]]
+    quiet = subprocess.DEVNULL
+    return subprocess.Popen([*command, "--no-dashboard"], stdout=quiet, stderr=quiet, cwd=ROOT)
+
+
+class Cluster:
+    """A Dask scheduler at a fixed port and two workers without nannies: who dies stays dead."""
+
+    def __init__(self) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.address = f"tcp://127.0.0.1:{self.port}"
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self.start()
+
+    def start(self) -> None:
+        self.scheduler = dask("scheduler", "--host", "127.0.0.1", "--port", str(self.port))
+        self.add_worker()
+        self.add_worker()
+
+    def add_worker(self) -> None:
+        self.workers.append(dask("worker", self.address, "--nthreads", "1", "--no-nanny"))
+
+    def close(self) -> None:
+        for process in (self.scheduler, *self.workers):
+            process.kill()
+            process.wait()
+
+
+def on_cluster(site: Site, act: Callable[[Cluster], None]) -> None:
+    """`act` on the cluster of a run; the run itself must go on to its end."""
+    stage = STAGES[(site.number // len(KINDS)) % len(STAGES)]
+    site.unmake(stage)
+    cluster = Cluster()
+    try:
+        process = site.start("--scheduler", cluster.address)
+        wait_for(process, stage, site.out)
+        time.sleep(site.rng.uniform(0, 2.5))
+        site.said, site.landed = stage, process.poll() is None
+        act(cluster)
+        text, _ = process.communicate(timeout=300)
+        if process.returncode:
+            site.trouble.append(f"the run ended with {process.returncode}: {text[-2000:]}")
+    finally:
+        cluster.close()
+
+
+def lose_dask_worker(site: Site) -> None:
+    on_cluster(site, lambda cluster: cluster.workers[0].kill())
+
+
+def restart_scheduler(site: Site) -> None:
+    def restart(cluster: Cluster) -> None:
+        cluster.close()
+        cluster.start()
+
+    on_cluster(site, restart)
+
+
 KINDS: dict[str, Callable[[Site], None]] = {
     "runner killed": kill_runner,
     "disk full": fill_disk,
@@ -254,6 +317,8 @@ KINDS: dict[str, Callable[[Site], None]] = {
     "two runs at once": run_twice,
     "worker out of memory": starve_worker,
     "worker hangs": hang_worker,
+    "dask worker lost": lose_dask_worker,
+    "dask scheduler restarted": restart_scheduler,
 }
 
 

@@ -11,13 +11,22 @@ BEGIN, END = "<!-- fields: written by scripts/write_dataset_page.py -->", "<!-- 
 
 
 def table(fields: dict[str, Field]) -> str:
-    lines = ["| array | dtype | shape | unit | frame | no data | what |", "|" + "---|" * 7]
+    lines = ["| array | dtype | shape | unit | frame | range | no data | what |", "|" + "---|" * 8]
     for name, f in fields.items():
         shape = ", ".join(map(str, f.shape))
         frame = "the manifest's `frame`" if f.frame == CLOUD_FRAME else f.frame
-        cells = [f"`{name}`", f.dtype, f"({shape})", f.unit, frame, f.no_data, f.description]
+        cells = [f"`{name}`", f.dtype, f"({shape})", f.unit, frame, limits(f), f.no_data]
+        cells.append(f.description)
         lines.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
     return "\n".join(lines)
+
+
+def limits(f: Field) -> str:
+    """What `verify` allows."""
+    if f.low is None and f.high is None:
+        return "true, false" if f.dtype == "bool" else "any"
+    low = "" if f.low is None else f"{f.low:g} <= "
+    return f"{low}x" + ("" if f.high is None else f" <= {f.high:g}")
 
 
 def page(text: str) -> str:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from schemas.frames import quaternion_to_matrix
 from schemas.records import ObjectAsset
 from stages.assets.published import published_asset
-from stages.envs.mujoco.protocols.trial import GraspInput
+from stages.envs.grasp_input import GraspInput
 from stages.grasp.formats.dexgraspbench import PALM_IN_ROOT
 from stages.grasp.formats.pickled import read_pickled
 from tests.reference import REFERENCE, use_reference_hands

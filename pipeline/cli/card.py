@@ -4,16 +4,22 @@ from pathlib import Path
 
 import click
 
+from pipeline.cli.options import OUTPUT
 from pipeline.errors import UserError
 
 
 @click.command()
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out", type=OUTPUT)
 @click.option(
     "--to", type=click.Path(path_type=Path), help="File to write.  [default: OUT/README.md]"
 )
 def card(out: Path, to: Path | None) -> None:
-    """Write the card of the dataset in OUT: licence, splits, labels, fields with their units."""
+    """Write the card of the dataset in OUT: licence, splits, labels, fields with their units.
+
+    \b
+    python -m pipeline card data/out/demo
+    python -m pipeline card data/out/demo --to CARD.md
+    """
     from stages.shard.card import MARK, card_text
     from stages.shard.errors import DatasetError
     from stages.shard.layout import publish_bytes

@@ -23,16 +23,26 @@ def compare(
 
     DATASET is a dataset, or a run's config (.yaml), of which only the sensor is used. Each capture
     is registered and taken again by rays, without noise and with the dataset's sensor.
+
+    \b
+    python -m pipeline compare data/out/demo a.npz --object ycb://006_mustard_bottle --out compared
     """
     from pipeline.comparison import compare_all, read_sensor, write_report
     from stages.render.errors import RegistrationError, SensorFitError
+    from stages.robot.errors import CalibrationError
     from stages.shard.errors import DatasetError, UnknownChoiceError
 
     try:
         sensor = read_sensor(dataset)
         report = compare_all(dataset, sensor, captures, objects, clouds)
         write_report(report, out)
-    except (RegistrationError, SensorFitError, DatasetError, UnknownChoiceError) as error:
+    except (
+        RegistrationError,
+        SensorFitError,
+        CalibrationError,
+        DatasetError,
+        UnknownChoiceError,
+    ) as error:
         raise UserError(f"compare: {error}") from error
     except OSError as error:
         raise UserError(f"compare: cannot write {out}: {error}") from error

@@ -14,7 +14,12 @@ import click
     help="Where datasets would go; its disk is looked at.",
 )
 def doctor(out: Path) -> None:
-    """Say what this machine has and lacks, each lack with its fix; exit code 1 if it cannot run."""
+    """Say what this machine has and lacks, each lack with its fix; exit code 1 if it cannot run.
+
+    \b
+    python -m pipeline doctor
+    python -m pipeline doctor --out /data
+    """
     from pipeline.doctor import examine
 
     checks = examine(out)

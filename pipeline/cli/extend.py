@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from pipeline.cli.options import OutputPath
 from pipeline.cli.run import carry_out
 from pipeline.config import RunConfig
 from pipeline.errors import UserError
@@ -21,7 +22,7 @@ KINDS: tuple[str, ...] = ("floating", "tabletop", "clutter", "granular")
 
 
 @click.command()
-@click.argument("out", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("out", type=OutputPath(exists=True))
 @click.option("--scenes", type=int, metavar="N", help="Scenes of each kind that OUT has.")
 @click.option("--floating", type=int, metavar="N", help="Scenes of this kind; wins over --scenes.")
 @click.option("--tabletop", type=int, metavar="N", help="Scenes of this kind; wins over --scenes.")
@@ -45,10 +46,15 @@ def extend(
 
     The numbers are totals, not additions. Clouds, grasps and labels that are there stay, bit for
     bit. Start it where the run was started when its config names meshes by relative paths.
+
+    \b
+    python -m pipeline extend data/out/demo --scenes 40 --dry-run
+    python -m pipeline extend data/out/demo --scenes 40 --grasps 64
     """
     registry = Registry()
     config = load_saved(out, registry)
-    given = dict(zip(KINDS, (floating, tabletop, clutter, granular), strict=True))
+    numbers = (floating, tabletop, clutter, granular)
+    given: dict[str, int | None] = dict(zip(KINDS, numbers, strict=True))
     config = _grown(config, scenes, given, grasps)
     try:
         config = with_runtime(config, workers=workers)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pipeline.cli import complete
 from pipeline.errors import UserError
 
 if TYPE_CHECKING:
@@ -18,9 +19,14 @@ def hand() -> None:
 
 @hand.command(name="list")
 def list_hands() -> None:
-    """Name, kind, joints, fingers, model, and whether the model's files are on this machine."""
+    """The hand files, then the robots of the ManiSkill environment: whose files are here.
+
+    \b
+    python -m pipeline hand list
+    """
     from stages.assets.hands.load import hand_names, load_hand
     from stages.assets.hands.models import model_is_here
+    from stages.envs.maniskill.agent_table import AGENTS
 
     names = hand_names()
     width = max(map(len, names))
@@ -32,13 +38,26 @@ def list_hands() -> None:
             f"{name:<{width}}  {spec.kind:<12}  {len(spec.joint_names):>6}  "
             f"{len(spec.finger_prefixes):>7}  {here:<4}  {spec.model}"
         )
+    click.echo(f"\n{'ManiSkill agent':<28}  {'base':<8}  here  from")
+    for uid, entry in AGENTS.items():
+        source = f"hand file {entry.hand}" if entry.hand else f"ManiSkill's {entry.native}"
+        here = "no" if entry.missing else "yes"
+        click.echo(
+            f"{uid:<28}  {entry.base:<8}  {here:<4}  {source}"
+            + (f"; {entry.missing}" if entry.missing else "")
+        )
 
 
 @hand.command()
-@click.argument("file", metavar="NAME_OR_FILE")
+@click.argument("file", metavar="NAME_OR_FILE", shell_complete=complete.hands)
 @click.option("--save", "target", type=click.Path(path_type=Path), help="Draw it into a PNG.")
 def check(file: str, target: Path | None) -> None:
-    """Lint a hand of configs/hands or any hand file; exit code 1 when it has errors."""
+    """Lint a hand of configs/hands or any hand file; exit code 1 when it has errors.
+
+    \b
+    python -m pipeline hand check allegro_right
+    python -m pipeline hand check my_hand.yaml --save hand.png
+    """
     from stages.assets.hands.errors import HandError, HandNotFoundError, UnknownHandKeyError
     from stages.assets.hands.load import hand_digest, load_hand
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from pipeline.cli import complete
 from pipeline.errors import UserError
 from stages.envs.config import PROTOCOLS
 from stages.grasp.formats import FORMATS
@@ -16,7 +17,12 @@ from stages.grasp.formats import FORMATS
 @click.option(
     "--format", "format_", required=True, type=click.Choice(sorted(FORMATS)), help="Of GRASPS."
 )
-@click.option("--hand", required=True, help="A name in configs/hands, or a hand file.")
+@click.option(
+    "--hand",
+    required=True,
+    shell_complete=complete.hands,
+    help="A name in configs/hands, or a hand file.",
+)
 @click.option(
     "--objects",
     required=True,
@@ -40,6 +46,12 @@ def label(
     """Label published GRASPS (files or folders) and write one row a grasp.
 
     Killed and run again, it goes on where it was.
+
+    \b
+    python -m pipeline label grasps/ --format dexgraspbench --hand shadow_right \\
+        --objects objects/ --out labels.parquet
+    python -m pipeline label mug.h5 --format acronym --hand panda_gripper \\
+        --objects meshes/ --protocol tabletop --out mug.parquet
     """
     from pipeline.scoring import find_files, forget_parts, label_groups, read_groups, write_table
     from stages.assets.errors import MeshFileError

@@ -31,12 +31,17 @@ def fit(
 
     The file holds `render.camera` and `render.sensor`; `extends: FILE` in a run's config takes
     them.
+
+    \b
+    python -m pipeline noise fit a.npz b.npz --object ycb://006_mustard_bottle --out mine.yaml
+    python -m pipeline noise fit wall.npz --plane --base structured_light --out mine.yaml
     """
     import yaml
 
     from stages.render.errors import RegistrationError, RenderConfigError, SensorFitError
     from stages.render.fit import fit_sensor
     from stages.render.sensor_config import SensorConfig
+    from stages.robot.errors import CalibrationError
 
     if plane == bool(objects):
         raise UserError("noise fit: give either --plane or --object MESH, so that depth is known")
@@ -47,7 +52,7 @@ def fit(
         if len(sizes) > 1:
             raise UserError(f"noise fit: expected one camera, got {len(sizes)} sets of intrinsics")
         found = fit_sensor(samples, start)
-    except (RegistrationError, RenderConfigError, SensorFitError) as error:
+    except (RegistrationError, RenderConfigError, SensorFitError, CalibrationError) as error:
         raise UserError(f"noise fit: {error}") from error
     K = sizes.pop()
     camera: dict[str, Any] = {"preset": ""}

@@ -1,24 +1,22 @@
 """Options that several commands share, and what they give together."""
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
+from pipeline.cli import complete
 from pipeline.config import RunConfig, load_config, read_yaml
 from pipeline.errors import UserError
 from pipeline.graph import Targets, parse_targets
 from pipeline.plan import StagePlan, make_plan
 from pipeline.registry import Registry
+from stages.storage import output_path, reaching
 
 SMOKE_OBJECTS = 3
 SMOKE = (
-    "scene.floating=1",
-    "scene.tabletop=1",
-    "scene.clutter=1",
     "render.views=2",
     "grasp.grasps_per_object=1",
     "assets.train_fraction=1.0",
@@ -32,10 +30,31 @@ SMOKE = (
 grasps. With so few items one object that a hand cannot grip would spend the usual budget."""
 
 
+class OutputPath(click.Path):
+    """The folder of an output, or its place on an object store; with `exists` it must be there."""
+
+    def __init__(self, *, exists: bool = False) -> None:
+        super().__init__(path_type=Path)
+        self.must_exist = exists
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        try:
+            path = output_path(value)
+        except (ImportError, ValueError) as error:
+            raise UserError(str(error)) from error
+        with reaching(path):
+            if self.must_exist and not path.is_dir():
+                raise UserError(f"output {path}: no such folder; give the --out of a run")
+        return path
+
+
+OUTPUT = OutputPath()
+
+
 def planning(command: Callable[..., Any]) -> Callable[..., Any]:
     """TARGETS, --config, --out, --set and --smoke."""
     decorators = [
-        click.argument("targets", default="all"),
+        click.argument("targets", default="all", shell_complete=complete.targets),
         click.option(
             "--config",
             "config_path",
@@ -46,8 +65,8 @@ def planning(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--out",
-            type=click.Path(path_type=Path),
-            help="Output folder. [default: data/out/<config name>]",
+            type=OUTPUT,
+            help="Output folder, or s3://bucket/folder. [default: data/out/<config name>]",
         ),
         click.option(
             "--set", "overrides", multiple=True, metavar="A.B=C", help="Override a value."
@@ -67,31 +86,27 @@ def read_plan(
     wanted = parse_targets(targets, registry)
     changes = list(overrides)
     if smoke:
-        data = read_yaml(config_path)
-        section, scene = data.get("assets"), data.get("scene")
-        objects = section.get("objects", []) if isinstance(section, dict) else []
-        first = ", ".join(f"'{o}'" for o in list(objects)[:SMOKE_OBJECTS])
-        changes = [*SMOKE, *_grains(scene), f"assets.objects=[{first}]", *changes]
+        changes = [*SMOKE, *_smoke(read_yaml(config_path)), *changes]
     config = load_config(config_path, registry=registry, overrides=changes)
     name = config_path.stem + ("-smoke" if smoke else "")
-    folder = out or Path(config.out or f"data/out/{name}")
-    if re.match(r"[a-z0-9]{2,}:/", str(folder)):
-        raise UserError(
-            f"output {folder}: object stores are not written to yet; give a folder that all "
-            "workers see, and copy the finished dataset, dataset.commit.json last"
-        )
+    folder = out or OUTPUT.convert(config.out or f"data/out/{name}", None, None)
     return config, wanted, make_plan(config, wanted, registry), folder, registry
 
 
-def _grains(scene: Any) -> list[str]:
-    """What --smoke adds for a config with granular scenes: one; kinds at 0 stay there.
+def _smoke(values: dict[str, Any]) -> list[str]:
+    """Overrides that depend on the config: its first objects, one scene of each kind it has."""
 
-    Its crop may name the grains, which other scenes have not.
-    """
-    if not isinstance(scene, dict) or not scene.get("granular"):
-        return []
-    none = [kind for kind in ("floating", "tabletop", "clutter") if scene.get(kind) == 0]
-    return ["scene.granular=1", *(f"scene.{kind}=0" for kind in none)]
+    def section(name: str) -> dict[str, Any]:
+        found = values.get(name)
+        return cast(dict[str, Any], found) if isinstance(found, dict) else {}
+
+    kinds = [k for k in ("floating", "tabletop", "clutter") if section("scene").get(k) != 0]
+    changes = [f"scene.{kind}=1" for kind in kinds]
+    if section("scene").get("granular"):  # none unless asked for
+        changes.append("scene.granular=1")
+    if first := list(section("assets").get("objects", []))[:SMOKE_OBJECTS]:
+        changes.append("assets.objects=[" + ", ".join(f"'{entry}'" for entry in first) + "]")
+    return changes
 
 
 def pairs(option: str, texts: Sequence[str]) -> dict[str, Any]:

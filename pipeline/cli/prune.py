@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from pipeline.cli.options import OutputPath
 from pipeline.files import lock, storage_error
 from pipeline.registry import Registry
 from pipeline.repair import plan_prune, remove
@@ -12,12 +13,16 @@ from pipeline.store import Store
 
 
 @click.command()
-@click.argument("out", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("out", type=OutputPath(exists=True))
 @click.option("--dry-run", is_flag=True, help="Say what would be dropped and why; touch nothing.")
 def prune(out: Path, dry_run: bool) -> None:
     """Drop blocks of OUT that the config of its last run does not need, and half-written files.
 
     A config that is run again later makes its dropped blocks anew.
+
+    \b
+    python -m pipeline prune data/out/demo --dry-run
+    python -m pipeline prune data/out/demo
     """
     store, registry = Store(out), Registry()
     if dry_run:

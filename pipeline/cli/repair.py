@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from pipeline.cli.options import OutputPath
 from pipeline.files import lock, storage_error
 from pipeline.registry import Registry
 from pipeline.repair import mend_version, plan_repair, remove
@@ -11,10 +12,15 @@ from pipeline.store import Store
 
 
 @click.command()
-@click.argument("out", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("out", type=OutputPath(exists=True))
 @click.option("--dry-run", is_flag=True, help="Say what would be dropped and why; touch nothing.")
 def repair(out: Path, dry_run: bool) -> None:
-    """Drop exactly the blocks and shards of OUT that verify finds broken; say which and why."""
+    """Drop exactly the blocks and shards of OUT that verify finds broken; say which and why.
+
+    \b
+    python -m pipeline repair data/out/demo --dry-run
+    python -m pipeline repair data/out/demo
+    """
     store, registry = Store(out), Registry()
     if dry_run:
         removals, left = plan_repair(out, registry)

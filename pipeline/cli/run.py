@@ -41,6 +41,7 @@ from pipeline.summary import explain, next_steps, table
 )
 @click.option("--max-failure-fraction", type=float, help="Stop above this; exit code 3.")
 @click.option("--retry-failed", is_flag=True, help="Repeat what crashed or timed out.")
+@click.option("--no-report", is_flag=True, help="Leave OUT/report.html as it is.")
 @click.option(
     "--dry-run",
     is_flag=True,
@@ -60,11 +61,21 @@ def run(
     cluster_options: tuple[str, ...],
     max_failure_fraction: float | None,
     retry_failed: bool,
+    no_report: bool,
     dry_run: bool,
 ) -> None:
     """Run TARGETS: stages joined by +, "shard", or "all". What is done is not done again.
 
     Stages are assets, scene, render, grasp and label; each brings what it needs.
+
+    \b
+    python -m pipeline run all --smoke
+    python -m pipeline run render+label --config configs/demo.yaml --workers 4
+    python -m pipeline run all --config configs/demo.yaml --set render.views=16 --dry-run
+    python -m pipeline run all --config configs/ycb.yaml --cluster slurm --workers 100
+
+    Exit codes: 0 done, 2 a mistake in what was asked, 3 too many failures, 130 interrupted. The
+    same command goes on where it was.
     """
     config, wanted, plans, folder, registry = read_plan(targets, config_path, out, overrides, smoke)
     try:
@@ -94,7 +105,12 @@ def run(
     def start() -> Executor:
         return _executor(config, scheduler, cluster, hosts, options)
 
-    carry_out(config, wanted, plans, store, registry, start=start, retry=retry_failed)
+    carry_out(
+        *(config, wanted, plans, store, registry),
+        start=start,
+        retry=retry_failed,
+        report=not no_report,
+    )
 
 
 def carry_out(
@@ -106,11 +122,14 @@ def carry_out(
     *,
     start: Callable[[], Executor] | None = None,
     retry: bool = False,
+    report: bool = True,
 ) -> None:
     """Run the plan into the store, publish what the targets publish, and say what was done.
 
     `start` makes the executor; local processes without it.
     """
+    from pipeline.report.after_run import REPORT, report_after_run
+
     folder = store.out
     store.open()
     with lock(folder):
@@ -123,17 +142,22 @@ def carry_out(
             raise
         finally:
             executor.close()
+            if executor.local:
+                store.clean()  # of what a stopped worker was writing
         published = None
         for name in wanted.publish:
             try:
                 published = load(registry.publishers[name])(config, plans, result.states, store)
             except OSError as error:
                 raise storage_error(folder, error) or error from error
-    if result.did_nothing and published is None:
+    nothing = result.did_nothing and published is None
+    if nothing:
         click.echo("Nothing to do: every item is done already.")
     click.echo(table(result.summaries))
     if published is not None:
         click.echo("shard   " + ", ".join(f"{name} {n}" for name, n in published.items()))
+    if report and not (nothing and (folder / REPORT).exists()):
+        report_after_run(folder, click.echo)
     click.echo(next_steps(folder, dataset=(folder / "dataset.json").exists()))
 
 

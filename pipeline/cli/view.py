@@ -1,14 +1,17 @@
-"""`pipeline view`: look at a cloud, its grasps, or a sheet of labels."""
+"""`pipeline view`: look at clouds, grasps, labels and rollouts."""
 
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
+from pipeline.cli import complete
 from pipeline.errors import UserError
 
 RENDERERS = ("auto", "open3d", "numpy")
+FILMS = (".gif", ".mp4")
 
 
 @click.command()
@@ -16,10 +19,40 @@ RENDERERS = ("auto", "open3d", "numpy")
 @click.option("--split", help="train, val or test; the first that has the scene by default.")
 @click.option("--scene", help="Scene id; the first by default.")
 @click.option("--view", "number", type=int, help="View of the scene; the first by default.")
-@click.option("--grasps", "hand", metavar="HAND", help="Draw some grasps of this hand too.")
-@click.option("--labels", metavar="HAND", help="A sheet of five successes and five failures.")
-@click.option("--protocol", default="fc", show_default=True, help="Protocol of --labels.")
-@click.option("--save", "target", type=click.Path(path_type=Path), help="Write a PNG, no window.")
+@click.option(
+    "--grasps",
+    "hand",
+    metavar="HAND",
+    shell_complete=complete.hands,
+    help="Draw grasps of this hand too.",
+)
+@click.option(
+    "--labels",
+    metavar="HAND",
+    shell_complete=complete.hands,
+    help="A sheet of five successes and five failures.",
+)
+@click.option(
+    "--rollout",
+    metavar="HAND",
+    shell_complete=complete.hands,
+    help="The film of one grasp, simulated again.",
+)
+@click.option("--grasp", "which", metavar="OBJECT:N", help="Of --rollout: grasp N of an object.")
+@click.option(
+    "--protocol",
+    shell_complete=complete.protocols,
+    help="Of the labels and rollouts.  [default: fc]",
+)
+@click.option(
+    "--save",
+    "target",
+    type=click.Path(path_type=Path),
+    help="A file, no window: .png, or .gif and .mp4 for a turntable or a rollout.",
+)
+@click.option("--web", is_flag=True, help="A web page, for a machine without a screen.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Of --web.")
+@click.option("--port", default=8080, show_default=True, help="Of --web; the next free one.")
 @click.option("--renderer", type=click.Choice(RENDERERS), default="auto", show_default=True)
 def view(
     out: Path,
@@ -28,20 +61,47 @@ def view(
     number: int | None,
     hand: str | None,
     labels: str | None,
-    protocol: str,
+    rollout: str | None,
+    which: str | None,
+    protocol: str | None,
     target: Path | None,
+    web: bool,
+    host: str,
+    port: int,
     renderer: str,
 ) -> None:
-    """Look at the dataset in OUT: a cloud in a window, or --save a picture of it."""
+    """Look at the dataset in OUT: in a window, in a browser, or as a file.
+
+    \b
+    python -m pipeline view data/out/demo --grasps panda_gripper
+    python -m pipeline view data/out/demo --grasps panda_gripper --web
+    python -m pipeline view data/out/demo --save cloud.png
+    python -m pipeline view data/out/demo --grasps allegro_right --save turn.gif
+    python -m pipeline view data/out/demo --labels panda_gripper --save sheet.png
+    python -m pipeline view data/out/demo --rollout panda_gripper --grasp 025_mug:0 --save fc.gif
+
+    In the window S and A go to the next scene and back, V and B to the next view, G and F to the
+    next grasp, P from pregrasp to grasp to squeeze, R plays the rollout, C hides the cameras.
+    """
     from stages.shard.errors import DatasetError, UnknownChoiceError
 
+    place = (split, scene, number, hand)
     try:
         if labels is not None:
-            _labels(out, labels, protocol, target)
+            _labels(out, labels, protocol or "fc", target)
+        elif rollout is not None:
+            _rollout(out, rollout, which, protocol or "fc", target)
+        elif target is not None and target.suffix.lower() in FILMS:
+            _turntable(out, place, target)
+        elif target is not None:
+            _picture(out, place, target, renderer)
         else:
-            _cloud(out, (split, scene, number, hand), target, renderer)
+            _album(out, place, protocol, web, host, port)
     except (DatasetError, UnknownChoiceError) as error:
         raise UserError(str(error)) from error
+
+
+Place = tuple[str | None, str | None, int | None, str | None]
 
 
 def _labels(out: Path, hand: str, protocol: str, target: Path | None) -> None:
@@ -60,32 +120,88 @@ def _labels(out: Path, hand: str, protocol: str, target: Path | None) -> None:
     click.echo(f"{target}: {hand} under {protocol}, drawn with numpy")
 
 
-def _cloud(
-    out: Path,
-    which: tuple[str | None, str | None, int | None, str | None],
-    target: Path | None,
-    renderer: str,
-) -> None:
+def _rollout(out: Path, hand: str, which: str | None, protocol: str, target: Path | None) -> None:
+    from pipeline.pictures.cloud import load_surface
+    from pipeline.pictures.sheet import tables_with
+    from pipeline.viewer.film import rollout_film
+    from pipeline.viewer.replay import replay
+
+    if target is None:
+        raise UserError("--rollout makes a film; say where with --save rollout.gif (or .mp4)")
+    tables = tables_with(out, hand, protocol)
+    if which is None:
+        name = next(n for n, rows in tables[0].rows.items() if len(rows))
+        which = f"{name}:{tables[0].arrays['grasp_index'][tables[0].rows[name][0]]}"
+    name, colon, text = which.rpartition(":")
+    if not colon or not text.isdigit():
+        raise UserError(f"--grasp {which}: expected OBJECT:N, e.g. 025_mug:0")
+    play = replay(out, hand, protocol, name, int(text))
+    click.echo(f"{play.title} (stored: {play.stored})")
+    _save_film(rollout_film(play, load_surface(tables[0])), target)
+
+
+def _turntable(out: Path, place: Place, target: Path) -> None:
+    from pipeline.pictures.cloud import load_picture
+    from pipeline.viewer.film import turntable
+
+    picture = load_picture(out, *place)
+    for note in picture.notes:
+        click.echo(note)
+    _save_film(turntable(picture.all, picture.title), target)
+
+
+def _save_film(images: list[Any], target: Path) -> None:
+    from pipeline.viewer.film import save_film
+
+    try:
+        save_film(images, target)
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot write {target}: {error}") from error
+    click.echo(f"{target}: {len(images)} frames, drawn with numpy")
+
+
+def _picture(out: Path, place: Place, target: Path, renderer: str) -> None:
     from pipeline.pictures.cloud import load_picture, render_picture
     from pipeline.pictures.points import save
 
-    picture = load_picture(out, *which)
+    picture = load_picture(out, *place)
     for note in picture.notes:
         click.echo(note)
-    if target is None:
-        has_display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-        if sys.platform == "linux" and not has_display:
-            raise UserError("no display to open a window on; draw with --save picture.png")
-        try:
-            from pipeline.pictures.open3d_child import show
-
-            show(picture.all, picture.title)
-        except ImportError as error:
-            raise UserError(f"open3d cannot be loaded ({error}); draw with --save") from error
-        return
     image, used = render_picture(picture, renderer)
     try:
         save(image, target)
     except (OSError, ValueError) as error:
         raise UserError(f"cannot write {target}: {error}") from error
     click.echo(f"{target}: drawn with {used}")
+
+
+def _album(out: Path, place: Place, protocol: str | None, web: bool, host: str, port: int) -> None:
+    from pipeline.viewer.album import open_album
+
+    split, scene, number, hand = place
+    album = open_album(out, split, scene, number, hand, protocol)
+    if web:
+        from pipeline.viewer.web import WebPage
+
+        page = WebPage(album, host, port)
+        click.echo(f"{page.url}: open it in a browser; Ctrl-C ends it")
+        try:
+            page.wait()
+        except KeyboardInterrupt:
+            click.echo()
+        page.stop()
+        return
+    has_display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if sys.platform == "linux" and not has_display:
+        raise UserError(
+            "no display to open a window on; look with --web from another machine, or draw with "
+            "--save picture.png"
+        )
+    try:
+        from pipeline.viewer.window import Window
+
+        window = Window(album, click.echo)
+    except ImportError as error:
+        raise UserError(f"open3d cannot be loaded ({error}); use --web or --save") from error
+    window.start()
+    window.run()

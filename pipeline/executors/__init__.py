@@ -10,8 +10,10 @@ class Executor(Protocol):
     """`run` may be called again with further tasks; results come in any order. Tasks are taken one
     by one, no sooner than there is a place for them.
 
-    `slots` is how many blocks run at once.
+    `slots` is how many blocks run at once. `local`: after `close` nobody writes any more.
     """
+
+    local: bool
 
     @property
     def slots(self) -> int: ...

@@ -7,6 +7,7 @@ OMP_NUM_THREADS=1.
 """
 
 import heapq
+import logging
 import math
 import queue
 import time
@@ -14,22 +15,34 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Any
 
-from pipeline.errors import UserError
+from pipeline.errors import SchedulerLostError, UserError
 from pipeline.work import Failure, Result, Task, work
 
 SLOTS_S = 5.0  # how long a count of workers holds, s; asking costs the scheduler a message
+RETURN_S = 60.0  # wait for a scheduler that went away, s
 
 
 class DaskExecutor:
-    """`cluster`, when given, is closed with the executor."""
+    """`cluster`, when given, is closed with the executor.
 
-    def __init__(self, scheduler: str, *, timeout_s: float = 10.0, cluster: Any = None) -> None:
-        from distributed import Client
+    A scheduler that goes away is waited for, `return_s` seconds; what was in flight is sent again.
+    """
 
+    local = False
+
+    def __init__(
+        self,
+        scheduler: str,
+        *,
+        timeout_s: float = 10.0,
+        return_s: float = RETURN_S,
+        cluster: Any = None,
+    ) -> None:
+        self._scheduler, self._timeout_s, self._return_s = scheduler, timeout_s, return_s
         self._cluster = cluster
         self._slots: dict[str, tuple[int, float]] = {}  # resource or "" -> count, time of it
         try:
-            self._client: Any = Client(scheduler, timeout=timeout_s, set_as_default=False)
+            self._client: Any = self._connect()
         except (OSError, ValueError) as error:
             self._close_cluster()
             raise UserError(
@@ -45,6 +58,11 @@ class DaskExecutor:
                     f"--scheduler {scheduler}: the scheduler has no workers. Start some with "
                     f"`dask worker {scheduler} --nthreads 1`"
                 ) from error
+
+    def _connect(self) -> Any:
+        from distributed import Client
+
+        return Client(self._scheduler, timeout=self._timeout_s, set_as_default=False)
 
     @property
     def dashboard(self) -> str:
@@ -68,6 +86,12 @@ class DaskExecutor:
         return found
 
     def _slots_of(self, task: Task) -> int:
+        """How many blocks may be in flight with `task`.
+
+        When a worker dies Dask blames whatever waited for it too: who was blamed once runs alone.
+        """
+        if task.alone:
+            return 1
         if not task.resource:
             return self.slots
         found = self._count(task.resource)
@@ -85,10 +109,39 @@ class DaskExecutor:
         source = iter(tasks)
         waiting = next(source, None)
         while waiting is not None or flight.tasks:
-            while waiting is not None and len(flight.tasks) < self._slots_of(waiting):
-                flight.start(waiting)
-                waiting = next(source, None)
-            yield from flight.collect()
+            try:
+                while waiting is not None and len(flight.tasks) < self._slots_of(waiting):
+                    flight.start(waiting)
+                    waiting = next(source, None)
+                yield from flight.collect()
+            except (SchedulerLostError, OSError):  # OSError: asked while there was no connection
+                self._return()
+                flight = flight.again(self._client)
+
+    def _return(self) -> None:
+        """Connect again, as soon as the scheduler and a worker are back."""
+        end = time.monotonic() + self._return_s
+        logger = logging.getLogger("distributed.client")
+        level = logger.level
+        logger.setLevel(logging.CRITICAL)  # each failed try would be a traceback
+        try:
+            self._client.close(timeout=1)
+            while (left := end - time.monotonic()) > 0:
+                try:
+                    self._client = self._connect()
+                    self._client.wait_for_workers(1, timeout=max(1.0, left))
+                    self._slots.clear()
+                    return
+                except (OSError, ValueError):  # TimeoutError is an OSError
+                    self._client.close(timeout=1)
+                    time.sleep(0.5)
+        finally:
+            logger.setLevel(level)
+        raise UserError(
+            f"--scheduler {self._scheduler}: the scheduler or its workers went away and were not "
+            f"back within {self._return_s:g} s. What is committed is kept: start them again and "
+            "run the same command"
+        )
 
     def close(self) -> None:
         self._client.close()
@@ -107,6 +160,7 @@ class _Flight:
         self._client = client
         self._done: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._deadlines: list[tuple[float, int, Any]] = []
+        self._lost = False
         self._number = count()  # so that equal deadlines do not compare futures
 
     def start(self, task: Task) -> None:
@@ -117,8 +171,20 @@ class _Flight:
         heapq.heappush(self._deadlines, (deadline, next(self._number), future))
         future.add_done_callback(self._done.put)
 
+    def again(self, client: Any) -> "_Flight":
+        """The blocks still in flight, sent once more through `client`."""
+        flight = _Flight(client)
+        for task in self.tasks.values():
+            flight.start(task)
+        return flight
+
     def collect(self) -> list[tuple[Task, Result]]:
-        """Results that are there, after waiting for one or for the next deadline."""
+        """Results that are there, after waiting for one or for the next deadline.
+
+        Raises SchedulerLostError when the connection is lost; `tasks` are then to be sent again.
+        """
+        if self._lost:
+            raise SchedulerLostError
         while self._deadlines and self._deadlines[0][2] not in self.tasks:
             heapq.heappop(self._deadlines)
         left = self._deadlines[0][0] - time.monotonic()
@@ -129,7 +195,10 @@ class _Flight:
         while not self._done.empty():
             found.append(self._done.get())
         # a late block that was given up may still report
-        return [(self.tasks.pop(f), _result(f)) for f in found if f in self.tasks]
+        found = [future for future in found if future in self.tasks]
+        results = {future: _result(future) for future in found}
+        self._lost = None in results.values()
+        return [(self.tasks.pop(f), result) for f, result in results.items() if result is not None]
 
     def _stop_late(self) -> list[tuple[Task, Result]]:
         now = time.monotonic()
@@ -140,6 +209,8 @@ class _Flight:
                 late.append(future)
         if not late:
             return []
+        if not self._client.nthreads():
+            raise SchedulerLostError
         keys = {future.key for future in late}
         processing = self._client.processing()
         stuck = [address for address, found in processing.items() if keys & set(found)]
@@ -154,9 +225,12 @@ class _Flight:
         return out
 
 
-def _result(future: Any) -> Result:
+def _result(future: Any) -> Result | None:
+    """What came of a block; None when the connection that it was sent through was lost."""
     try:
         return future.result()
     except Exception as error:  # KilledWorker, CancelledError, a task that cannot be unpickled
+        if getattr(error, "reason", None) == "scheduler-connection-lost":
+            return None
         message = f"the Dask worker gave no result: {type(error).__name__}: {error}"
         return Result(failure=Failure(kind="died", message=message))

@@ -6,7 +6,7 @@ from pipeline.work import Result, Task, work
 
 
 class InlineExecutor:
-    slots = 1
+    slots, local = 1, True
 
     def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Result]]:
         for task in tasks:

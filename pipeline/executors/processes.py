@@ -65,6 +65,8 @@ class _Worker:
 class ProcessExecutor:
     """`workers` spawned processes, each renewed after `max_blocks` or above `max_rss_mb` MiB."""
 
+    local = True
+
     def __init__(self, *, workers: int, max_blocks: int = 64, max_rss_mb: float = 6144) -> None:
         self.count, self.max_blocks, self.max_rss_mb = workers, max_blocks, max_rss_mb
         self._context = get_context("spawn")
@@ -153,6 +155,9 @@ class ProcessExecutor:
         ours, theirs = self._context.Pipe()
         before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
         os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+        # Ctrl-C goes to all processes of a terminal; a worker that is still importing would answer
+        # with a traceback. It is born with the signal blocked, and then ignores it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             process = self._context.Process(target=serve, args=(theirs,))
             process.start()
@@ -162,5 +167,6 @@ class ProcessExecutor:
                     os.environ.pop(name, None)
                 else:
                     os.environ[name] = value
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         theirs.close()
         return _Worker(process=process, pipe=ours)

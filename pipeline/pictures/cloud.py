@@ -40,7 +40,7 @@ def load_picture(
     out: Path, split: str | None, scene: str | None, view: int | None, hand: str | None
 ) -> CloudPicture:
     """The asked-for cloud; where nothing is asked, the first that is not empty."""
-    table, index = _find(out, split, scene, view)
+    table, index = find_cloud(out, split, scene, view)
     cloud = table.read(index, index + 1)[0]
     title = f"{cloud['scene_id']} view {cloud['view']} ({table.split})"
     notes = [f"{title}: {len(cloud['points'])} points, objects {', '.join(cloud['object_ids'])}"]
@@ -94,9 +94,10 @@ def _render(
     return [draw(paint, camera, T) for camera, T in views], f"numpy ({why})"
 
 
-def _find(
+def find_cloud(
     out: Path, split: str | None, scene: str | None, view: int | None
 ) -> tuple[CloudTable, int]:
+    """The asked-for cloud, world frame; where no view is asked for, the first that has points."""
     scenes: set[str] = set()
     views: set[str] = set()
     for name in [split] if split else load_manifest(out)["splits"]:

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from pipeline.pictures.points import HAND_COLOUR, Float, Paint, join, paint_mesh
 from stages.grasp.surface import face_areas
 
+Mesh = tuple[Float, NDArray[np.int64]]
+"""Vertices (V, 3) m and faces (F, 3)."""
+
 
 class HandSurface:
     """Draws one hand. Raises HandNotFoundError when no such hand is known here."""
@@ -38,11 +41,7 @@ class HandSurface:
 
         With `colours` only the bodies (by id) that it names are drawn, each in its colour.
         """
-        from stages.envs.mujoco.hand_index import set_hand_qpos
-
-        ordered = np.concatenate([qpos[:7], qpos[7:][self.order]])
-        set_hand_qpos(self.data, self.index, ordered)
-        self.mujoco.mj_forward(self.model, self.data)
+        self._place(qpos)
         geoms = [int(geom) for geom in self.index.geoms]
         if colours is not None:
             geoms = [geom for geom in geoms if self._body(geom) in colours]
@@ -56,10 +55,27 @@ class HandSurface:
             ]
         )
 
+    def meshes(self, qpos: Float) -> list[Mesh]:
+        """The colliding geoms at `qpos` (7 + J,), in the frame of the qpos."""
+        self._place(qpos)
+        return [self._geom(int(geom)) for geom in self.index.geoms]
+
+    def middles(self, qpos: Float) -> Float:
+        """(geoms, 3) the middle of every colliding geom at `qpos`, in the frame of the qpos."""
+        self._place(qpos)
+        return np.array(self.data.geom_xpos[[int(geom) for geom in self.index.geoms]])
+
+    def _place(self, qpos: Float) -> None:
+        from stages.envs.mujoco.hand_index import set_hand_qpos
+
+        ordered = np.concatenate([qpos[:7], qpos[7:][self.order]])
+        set_hand_qpos(self.data, self.index, ordered)
+        self.mujoco.mj_forward(self.model, self.data)
+
     def _body(self, geom: int) -> int:
         return int(self.model.geom_bodyid[geom])
 
-    def _geom(self, geom: int) -> tuple[Float, NDArray[np.int64]]:
+    def _geom(self, geom: int) -> Mesh:
         """Vertices (V, 3), in the frame of the qpos, and faces (F, 3) of one colliding geom."""
         import trimesh
 

@@ -1,7 +1,7 @@
-"""Open3D: a window, or a picture drawn off-screen.
+"""A picture drawn off-screen by Open3D.
 
-Off-screen drawing runs in a child process, for without a working OpenGL driver Open3D does not
-raise but ends the process: `python -m pipeline.pictures.open3d_child IN.npz OUT.png`.
+In a child process, for without a working OpenGL driver Open3D does not raise but
+ends the process: `python -m pipeline.pictures.open3d_child IN.npz OUT.png`.
 """
 
 import subprocess
@@ -39,13 +39,6 @@ def try_draw(paint: Paint, camera: Intrinsics, T_frame_cam: Float) -> tuple[Imag
             lines = done.stderr.strip().splitlines() or ["no message"]
             return None, f"exit {done.returncode}: {lines[-1]}"
         return np.load(target), ""
-
-
-def show(paint: Paint, title: str) -> None:
-    """Open a window and wait until it is closed."""
-    import open3d
-
-    open3d.visualization.draw_geometries([_cloud(paint)], window_name=title)
 
 
 def _cloud(paint: Paint) -> Any:

@@ -65,7 +65,7 @@ def label_sheet(out: Path, hand: str, protocol: str, each: int = 5) -> tuple[Ima
     for success in (True, False):
         chosen = choose(tables, success, each)
         for table, row in chosen:
-            images.append(_grasp_picture(surface, table, row))
+            images.append(grasp_picture(surface, table, row))
             name = table.object_ids[table.arrays["object_index"][row]]
             code = table.outcome_codes[table.arrays["outcome"][row]]
             number = table.arrays["grasp_index"][row]
@@ -77,15 +77,17 @@ def label_sheet(out: Path, hand: str, protocol: str, each: int = 5) -> tuple[Ima
     return tile(images, titles, each), titles
 
 
-def _grasp_picture(surface: HandSurface, table: GraspTable, row: int) -> Image:
+def grasp_picture(surface: HandSurface, table: GraspTable, row: int, side: int = SIDE) -> Image:
+    """(side, side, 3) RGB of one grasp: the object and the hand at its squeeze pose."""
+    share = (side / SIDE) ** 1.5  # of the points that a picture of SIDE gets
     name = table.object_ids[table.arrays["object_index"][row]]
     vertices, faces = table.mesh(name)
     pose = table.arrays["object_pose"][row]
     placed = transform_points(pose_to_matrix(pose), vertices)
-    thing = paint_mesh(placed, faces, OBJECT_COLOUR, 30000)
-    hand = surface.paint(table.arrays["squeeze_qpos"][row])
+    thing = paint_mesh(placed, faces, OBJECT_COLOUR, round(30000 * share))
+    hand = surface.paint(table.arrays["squeeze_qpos"][row], round(60000 * share))
     both = join([thing, hand])
-    camera, T = around(both, side_view(thing, hand), (SIDE, SIDE))
+    camera, T = around(both, side_view(thing, hand), (side, side))
     return draw(both, camera, T)
 
 

@@ -1,5 +1,6 @@
 """Convex pieces of a mesh: CoACD in a process that can be killed, kept by content."""
 
+import contextlib
 import hashlib
 import itertools
 import json
@@ -10,6 +11,7 @@ import sys
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
+from typing import IO
 from zipfile import BadZipFile
 
 import numpy as np
@@ -20,18 +22,13 @@ from stages.assets.hull import Hull, convex_hull, in_order
 from stages.assets.inertia import mass_properties
 from stages.assets.load import Mesh
 from stages.assets.repair import open_edges
+from stages.storage import cache_folder, write_atomic
 
 CACHE_VERSION = 2
 """Part of every key; raise it when the pieces of an equal mesh and config would change."""
 SLIVER = 1e-4
 """Pieces below this share of the whole hull's volume are dropped: cutting dust that engines
 refuse or that costs contacts without changing the shape."""
-
-
-def cache_folder() -> Path:
-    """GRASP_CLOUDS_CACHE, else ~/.cache/grasp-clouds."""
-    given = os.environ.get("GRASP_CLOUDS_CACHE")
-    return Path(given) if given else Path.home() / ".cache" / "grasp-clouds"
 
 
 def convex_pieces(mesh: Mesh, config: ConvexConfig, timeout_s: float) -> list[Hull]:
@@ -177,23 +174,15 @@ def _read(path: Path) -> list[Hull] | None:
 
 
 def _write(path: Path, pieces: list[Hull]) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix="part-", suffix=".npz")
-    except OSError:
-        return  # a read-only home costs time, not results
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(
-                file,
-                vertices=np.concatenate([p.vertices for p in pieces]),
-                faces=np.concatenate([p.faces for p in pieces]),
-                vertex_offsets=np.cumsum([0, *(len(p.vertices) for p in pieces)]),
-                face_offsets=np.cumsum([0, *(len(p.faces) for p in pieces)]),
-                volumes=np.array([p.volume for p in pieces]),
-            )
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
+    def write(file: IO[bytes]) -> None:
+        np.savez(
+            file,
+            vertices=np.concatenate([p.vertices for p in pieces]),
+            faces=np.concatenate([p.faces for p in pieces]),
+            vertex_offsets=np.cumsum([0, *(len(p.vertices) for p in pieces)]),
+            face_offsets=np.cumsum([0, *(len(p.faces) for p in pieces)]),
+            volumes=np.array([p.volume for p in pieces]),
+        )
+
+    with contextlib.suppress(OSError):  # a read-only home costs time, not results
+        write_atomic(path, write)

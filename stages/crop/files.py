@@ -33,11 +33,9 @@ def read_image(path: Path) -> NDArray[Any]:
         if path.suffix == ".npy":
             image = load_npy(path)
         elif path.suffix == ".png":
-            image = _read_png(path)
+            image = read_png(path)
         else:
             raise ImageFileError(f"{path}: expected .npy or .png, got {path.suffix or 'no suffix'}")
-    except ImportError as error:
-        raise ImageFileError(f"{path}: PNG needs Pillow: pip install pillow") from error
     except (OSError, ValueError, EOFError) as error:
         if isinstance(error, ImageFileError):
             raise
@@ -49,8 +47,12 @@ def read_image(path: Path) -> NDArray[Any]:
     return image
 
 
-def _read_png(path: Path) -> NDArray[Any]:
-    from PIL import Image
+def read_png(path: Path) -> NDArray[Any]:
+    """(H, W) or (H, W, C) array of a .png file, as it is. Raises ImageFileError."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ImageFileError(f"{path}: PNG needs Pillow: pip install pillow") from error
 
     data = read_limited(path, PNG_LIMIT)
     try:

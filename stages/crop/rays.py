@@ -25,10 +25,7 @@ def slopes_at(pixel: NDArray[np.integer], intrinsics: Intrinsics) -> tuple[F32, 
     NaN where no ray comes out of a distorted lens; never for an ideal one.
     """
     x, y = _cached_slopes(intrinsics)
-    if intrinsics.distortion:
-        return x[pixel], y[pixel]
-    row, column = np.divmod(pixel, intrinsics.width)
-    return x[column], y[row]
+    return x[pixel], y[pixel]
 
 
 def _ideal_slopes(K: Intrinsics) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -38,9 +35,10 @@ def _ideal_slopes(K: Intrinsics) -> tuple[NDArray[np.float64], NDArray[np.float6
 
 @lru_cache(maxsize=4)
 def _cached_slopes(K: Intrinsics) -> tuple[F32, F32]:
-    """(W,) and (H,) for an ideal lens, (H * W,) each for a distorted one."""
+    """(H * W,) each: a gather costs less than rows and columns of pixels."""
     if not K.distortion:
-        return pixel_slopes(K)
+        column, row = pixel_slopes(K)
+        return np.tile(column, K.height), np.repeat(row, K.width)
     column, row = _ideal_slopes(K)
     distorted_y, distorted_x = np.meshgrid(row, column, indexing="ij")
     x, y = K.distortion.undistort(distorted_x.reshape(-1), distorted_y.reshape(-1))

@@ -81,12 +81,17 @@ def farthest_points(points: Points, keep: int, rng: np.random.Generator) -> Inde
     return np.sort(farthest_order(points, keep, int(rng.integers(len(points)))))
 
 
-def sample(points: Points, spec: CropSpec, rng: np.random.Generator) -> Index | None:
-    """Indices that `spec.sampling` keeps, or None for all."""
-    if spec.sampling == "random":
-        return random_points(len(points), spec.num_points, rng)
+def spatial_sample(points: Points, spec: CropSpec, rng: np.random.Generator) -> Index | None:
+    """Indices that `spec.sampling` keeps by where the points are, or None for all."""
     if spec.sampling == "voxel":
         return voxel_points(points, spec.voxel_size)
     if spec.sampling == "farthest":
         return farthest_points(points, spec.num_points, rng)
     return None
+
+
+def sample(points: Points, spec: CropSpec, rng: np.random.Generator) -> Index | None:
+    """Indices that `spec.sampling` keeps, or None for all."""
+    if spec.sampling == "random":
+        return random_points(len(points), spec.num_points, rng)
+    return spatial_sample(points, spec, rng)

@@ -26,14 +26,15 @@ def kept_segments(
             "came with the image; pass segment and segment_table, or clear both in the crop"
         )
     if spec.extract_segments:
-        kept = _matching(spec.extract_segments, segment_table)
+        kept = matching_ids(spec.extract_segments, segment_table)
     else:
-        removed = _matching(spec.remove_segments, segment_table)
+        removed = matching_ids(spec.remove_segments, segment_table)
         kept = set(segment_table.values()) - removed
     return np.array(sorted(kept), dtype=np.uint16)
 
 
-def _matching(patterns: tuple[str, ...], table: Mapping[str, int]) -> set[int]:
+def matching_ids(patterns: tuple[str, ...], table: Mapping[str, int]) -> set[int]:
+    """Ids of all names that match one of `patterns`; SegmentNameError for one that matches none."""
     ids: set[int] = set()
     for pattern in patterns:
         found = {i for name, i in table.items() if fnmatchcase(name, pattern)}

@@ -1,6 +1,7 @@
 """One interface for every environment, and the records that `evaluate` returns."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -51,6 +52,7 @@ class GraspResult:
     contact_consistency: float = np.nan  # m, largest minus smallest finger distance
     quality: GraspQuality = field(default_factory=GraspQuality)  # at the grasp pose
     confidence: float = np.nan  # 1, share of perturbed repeats that succeed; NaN when not asked
+    lift: float = np.nan  # m that the object rose; `rollout` alone
     rollout: Rollout | None = None
 
     @property
@@ -120,6 +122,17 @@ class BaseEnv(ABC):
         `seed` draws the errors of the repeats that `confidence` counts, where they are asked for.
         """
 
+    def evaluate_all(
+        self, pairs: Sequence[tuple[GraspSet, ObjectAsset]], protocol: str, *, seed: int = 0
+    ) -> list[Evaluation]:
+        """`evaluate` of several objects; an environment with workers deals them out in one go."""
+        return [self.evaluate(grasps, asset, protocol, seed=seed) for grasps, asset in pairs]
+
+    @property
+    @abstractmethod
+    def engine(self) -> str:
+        """Name and version of what simulates, as stored with labels."""
+
     @abstractmethod
     def close(self) -> None:
         """Free processes and devices; calling it twice is allowed."""
@@ -133,11 +146,18 @@ class BaseEnv(ABC):
 
 def build_env(config: EnvConfig) -> BaseEnv:
     """The environment that `config` asks for; its backend is imported here and not before."""
-    if config.mj_env_config is None:
-        raise EnvConfigError(
-            "EnvConfig.mj_env_config is not set, which asks for the ManiSkill environment; that "
-            "environment is not part of this version. Set mj_env_config to score grasps in MuJoCo"
-        )
-    from stages.envs.mujoco.env import MjEnv
+    if config.real_env_config is not None:
+        from stages.envs.real.env import RealEnv
 
-    return MjEnv(config.mj_env_config)
+        return RealEnv(config.real_env_config)
+    if config.mj_env_config is not None:
+        from stages.envs.mujoco.env import MjEnv
+
+        return MjEnv(config.mj_env_config)
+    if config.ms_env_config is None:
+        raise EnvConfigError(
+            "EnvConfig: set mj_env_config to score grasps in MuJoCo, or ms_env_config for ManiSkill"
+        )
+    from stages.envs.maniskill.env import MsEnv
+
+    return MsEnv(config.ms_env_config)

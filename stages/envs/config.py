@@ -5,6 +5,11 @@ others are this project's, chosen for speed and recorded in the protocol hash.
 """
 
 from dataclasses import dataclass, field
+from typing import Literal
+
+from schemas.camera import Intrinsics
+from stages.crop import CropSpec
+from stages.envs.real.config import RealEnvConfig
 
 MAX_WORKERS = 48
 
@@ -140,7 +145,9 @@ class ConfidenceConfig:
                 raise ValueError(f"confidence.{name}: expected 0 to 1, got {getattr(self, name)}")
 
 
-PROTOCOLS = ("fc", "tabletop", "dexgraspbench")
+MJ_PROTOCOLS = ("fc", "tabletop", "dexgraspbench")
+MS_PROTOCOLS = ("rollout",)
+PROTOCOLS = (*MJ_PROTOCOLS, *MS_PROTOCOLS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -165,7 +172,82 @@ class MjEnvConfig:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RolloutConfig:
+    """A grasp carried out in ManiSkill: close, lift from the table, hold. PhysX, not MuJoCo."""
+
+    floating_object: bool = False  # no table, no gravity, no lift: success is the grasp alone
+    static_base: bool = False  # a floating hand's root is pinned at the grasp instead of driven
+    object_mass: float | None = 0.1  # kg, as under the other protocols; None keeps the asset's own
+    friction: float = 0.6  # 1, of objects, table and hand alike
+    approach_time: float = 0.2  # s, pregrasp -> grasp
+    squeeze_time: float = 0.2  # s, grasp -> squeeze
+    settle_time: float = 0.2  # s at the squeeze targets
+    lift_height: float = 0.2  # m, minimum jerk
+    lift_time: float = 0.8  # s
+    hold_time: float = 0.3  # s at the top
+    target_lift_dist: float = 0.1  # m that the object must have risen
+    table_size: tuple[float, ...] = (2.0, 2.0)  # m
+    sim_freq: int = 200  # Hz, PhysX steps
+    control_freq: int = 50  # Hz, new targets
+
+    def __post_init__(self) -> None:
+        if self.control_freq < 1 or self.sim_freq % self.control_freq:
+            raise ValueError(
+                f"rollout.sim_freq: expected a multiple of control_freq = {self.control_freq}, "
+                f"got {self.sim_freq}"
+            )
+        if self.static_base and not self.floating_object:
+            raise ValueError(
+                "rollout.static_base: a pinned hand cannot lift; set floating_object too"
+            )
+        if not 0 < self.target_lift_dist < self.lift_height and not self.floating_object:
+            raise ValueError(
+                f"rollout.target_lift_dist: expected between 0 and lift_height = "
+                f"{self.lift_height} m, got {self.target_lift_dist}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MsEnvConfig:
+    """Everything MsEnv needs besides scenes and grasps."""
+
+    agent: str  # a uid of stages.envs.maniskill.agent_table, or "none": scenes without a hand
+    num_envs: int = 1  # sub-scenes; more than one needs CUDA; 0: 1 on the CPU, 64 on CUDA
+    device: Literal["auto", "cpu", "cuda"] = "auto"  # of physics and rendering
+    control_mode: str | None = None  # None: joint positions, which step_qpos drives
+    object_jitter: float = 0.0  # m, objects move by up to this along x and y at a reset
+    camera: Intrinsics | None = None  # of get_rgb and get_pointcloud; None renders nothing
+    crop: CropSpec = field(default_factory=CropSpec)
+    rollout: RolloutConfig = field(default_factory=RolloutConfig)
+
+    def __post_init__(self) -> None:
+        if self.num_envs < 0:
+            raise ValueError(f"num_envs: expected 0 or more, got {self.num_envs}")
+        if self.num_envs > 1 and self.device == "cpu":
+            raise ValueError(
+                f"num_envs: PhysX simulates one scene on the CPU, got {self.num_envs}; use CUDA, "
+                "or as many processes"
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RendererConfig:
+    """ManiSkill as a renderer: pictures of scenes, no physics."""
+
+    camera: Intrinsics
+    num_envs: int = 0  # pictures taken at once; 0: one on the CPU, 64 on CUDA
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    agent: str = "none"  # a hand in the pictures
+    normals: bool = False  # of the faces, by a second picture
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class EnvConfig:
-    """Which environment to build: MuJoCo when `mj_env_config` is set, else ManiSkill."""
+    """Which environment to build: MuJoCo when `mj_env_config` is set, else ManiSkill.
+
+    `real_env_config` goes before both: a robot and a camera.
+    """
 
     mj_env_config: MjEnvConfig | None = None
+    real_env_config: RealEnvConfig | None = None
+    ms_env_config: MsEnvConfig | None = None

@@ -1,5 +1,7 @@
 """Errors of the environments."""
 
+from collections.abc import Sequence
+
 
 class EnvConfigError(ValueError):
     """An environment's config cannot be built or used; the message says what to change."""
@@ -21,3 +23,10 @@ class StoppedError(RuntimeError):
     def __init__(self, code: str, message: str = "") -> None:
         super().__init__(message or code)
         self.code = code
+
+
+class JointOrderError(ValueError):
+    """Two lists of joint names do not describe one robot."""
+
+    def __init__(self, problem: str, source: Sequence[str], target: Sequence[str]) -> None:
+        super().__init__(f"joint orders: {problem}; from {list(source)} to {list(target)}")

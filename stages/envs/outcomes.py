@@ -9,6 +9,8 @@ INITIAL_PENETRATION = "initial_penetration"
 NO_CONTACT = "no_contact"
 SLIPPED = "slipped"
 OUT_OF_REACH = "out_of_reach"
+NOT_GRASPED = "not_grasped"
+NOT_LIFTED = "not_lifted"
 DIVERGED = "diverged"
 INVALID_INPUT = "invalid_input"
 CRASHED = "crashed"
@@ -25,6 +27,8 @@ MEANINGS: dict[str, str] = {
     NO_CONTACT: "no contact body touches the object after the squeeze, or after the lift",
     SLIPPED: "moved in the hand past lift_slip_thre during the lift",
     OUT_OF_REACH: "the arm of a rig cannot lift that high from where it is",
+    NOT_GRASPED: "fewer than two contact links push the object, or none against another (rollout)",
+    NOT_LIFTED: "the object did not rise by target_lift_dist (rollout)",
     DIVERGED: "the simulation gave a non-finite or absurd state",
     INVALID_INPUT: "the grasp holds NaN or infinity, or a quaternion that is not a unit one",
     CRASHED: "the worker process died on this grasp",

@@ -10,7 +10,8 @@ from schemas.records import GraspSet, LabelSet, ObjectAsset
 from stages.assets.hands.load import hand_digest, load_hand
 from stages.contract import Item, Outcome
 from stages.envs.base import BaseEnv, Evaluation, build_env
-from stages.envs.config import EnvConfig
+from stages.envs.config import MS_PROTOCOLS
+from stages.envs.errors import EnvConfigError
 from stages.label.config import LabelConfig, protocol_hash
 from stages.label.errors import LabelConfigError
 
@@ -39,16 +40,19 @@ class LabelStage:
                 raise LabelConfigError(
                     f"grasp item {grasp.id!r}: expected one assets input, got {len(assets)}"
                 )
-            repeats = asdict(config.confidence) if config.confidence.repeats else None
             for protocol in config.protocols:
+                params: dict[str, Any] = {
+                    "protocol": protocol,
+                    "protocol_hash": protocol_hash(config, protocol),
+                }
+                if protocol in MS_PROTOCOLS:
+                    _check_agent(config, grasp)
+                elif config.confidence.repeats:
+                    params["confidence"] = asdict(config.confidence)
                 items.append(
                     Item(
                         id=f"{grasp.id}/{protocol}",
-                        params={
-                            "protocol": protocol,
-                            "protocol_hash": protocol_hash(config, protocol),
-                        }
-                        | ({} if repeats is None else {"confidence": repeats}),
+                        params=params,
                         inputs=(("grasp", grasp.id), assets[0]),
                         group=grasp.id,
                         tags=dict(grasp.tags),
@@ -65,19 +69,18 @@ class LabelStage:
     ) -> list[Outcome]:
         """One LabelSet per item. Faults of single grasps are rows of it, never missing."""
         outcomes: list[Outcome] = []
-        envs: dict[str, BaseEnv] = {}
+        envs: dict[tuple[str, bool], BaseEnv] = {}
         try:
             for item in items:
                 source, asset_source = item.inputs
                 grasps: GraspSet = inputs[source]
                 asset: ObjectAsset = inputs[asset_source]
                 protocol = str(item.params["protocol"])
-                if grasps.hand not in envs:
-                    hand = _hand_source(grasps, item)
-                    envs[grasps.hand] = build_env(EnvConfig(mj_env_config=config.env_config(hand)))
-                evaluation = envs[grasps.hand].evaluate(
-                    grasps, asset, protocol, seed=seeds[item.id]
-                )
+                # an environment serves all protocols of its engine
+                key = (grasps.hand, protocol in MS_PROTOCOLS)
+                if key not in envs:
+                    envs[key] = build_env(config.env(_hand_source(grasps, item), protocol))
+                evaluation = envs[key].evaluate(grasps, asset, protocol, seed=seeds[item.id])
                 record = label_set(
                     grasps, evaluation, protocol_hash(config, protocol), seeds[item.id]
                 )
@@ -86,6 +89,14 @@ class LabelStage:
             for env in envs.values():
                 env.close()
         return outcomes
+
+
+def _check_agent(config: LabelConfig, grasp: Item) -> None:
+    """Raise LabelConfigError when ManiSkill has no agent for the hand of `grasp`."""
+    try:
+        config.env(grasp.tags["hand_file"], MS_PROTOCOLS[0])
+    except EnvConfigError as error:
+        raise LabelConfigError(f"label.protocols: {error}") from error
 
 
 def _hand_source(grasps: GraspSet, item: Item) -> str:
@@ -126,4 +137,6 @@ def label_set(grasps: GraspSet, evaluation: Evaluation, hash_: str, seed: int) -
         **{name: column(name, np.int32) for name in COUNTS},
         **{name: column(name, np.float64) for name in NUMBERS},
         seed=seed,
+        # a column of its own protocol alone
+        lift=column("lift", np.float64) if evaluation.protocol in MS_PROTOCOLS else np.zeros(0),
     )

@@ -116,6 +116,8 @@ class RenderConfig:
     camera: CameraConfig = field(default_factory=CameraConfig)
     sensor: SensorConfig = field(default_factory=SensorConfig, metadata=OPTIONAL)  # off: exact
     crop: CropSpec = field(default_factory=CropSpec)
+    # Pictures that the maniskill backend takes at once: 0 is 1 on the CPU and 64 on CUDA
+    sub_scenes: int = field(default=0, metadata=PLAN_ONLY)
     # Store the normal, or the colour (needs assets.colour), of the surface at every point.
     normals: bool = field(default=False, metadata=OPTIONAL)
     colour: bool = field(default=False, metadata=OPTIONAL)
@@ -123,3 +125,5 @@ class RenderConfig:
     def __post_init__(self) -> None:
         if self.views < 1:
             raise RenderConfigError(f"views: expected at least 1, got {self.views}")
+        if self.sub_scenes < 0:
+            raise RenderConfigError(f"sub_scenes: expected 0 or more, got {self.sub_scenes}")

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from schemas.camera import Intrinsics
 from stages.render.errors import SensorFitError
-from stages.render.retake import OTHER_SURFACE, Capture, Silhouette, fit_plane, slopes
+from stages.render.retake import OTHER_SURFACE, Capture, Silhouette, slopes
 from stages.render.sensor_config import STEEPEST, SensorConfig
+from stages.robot.table import fit_plane
 
 Float = NDArray[np.float64]
 SIGMA = 1.4826  # standard deviation of a normal, in medians of |x|

@@ -14,14 +14,13 @@ from schemas.records import FIRST_OBJECT, TABLE, ObjectAsset, Scene
 from stages.crop import slopes_at
 from stages.render.backends import BACKENDS
 from stages.render.backends.protocol import RayBackend
-from stages.render.errors import SensorFitError
 from stages.render.sensor import observe
 from stages.render.sensor_config import SensorConfig
+from stages.robot.table import fit_plane, plane_frame
 
 Float = NDArray[np.float64]
 OTHER_SURFACE = 0.02  # m; a depth farther than this from the expected one belongs to something else
 TABLE_SIDE = 4.0  # m
-PLANE_TRIES, PLANE_NEAR = 300, 0.004  # RANSAC (Fischler and Bolles 1981): draws, inlier distance m
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -127,47 +126,8 @@ def find_table(capture: Capture) -> Float | None:
     normal, offset, inliers = fit_plane(points)
     if inliers < 1 / 3:
         return None
-    return matrix_to_pose(_plane_frame(normal, offset, points))
-
-
-def fit_plane(points: Float) -> tuple[Float, float, float]:
-    """Unit normal (3,) towards the camera, offset n.p (m), share of (N, 3) points on it.
-
-    RANSAC, then least squares on its inliers. Raises SensorFitError with too few points.
-    """
-    if len(points) < 100:
-        raise SensorFitError(f"expected at least 100 points on a plane, got {len(points)}")
-    rng = np.random.default_rng(0)
-    some = points[rng.integers(0, len(points), 4000)]
-    best: Float | None = None
-    for _ in range(PLANE_TRIES):
-        a, b, c = some[rng.integers(0, len(some), 3)]
-        n = np.cross(b - a, c - a)
-        if np.linalg.norm(n) > 1e-9:
-            on = np.abs((some - a) @ (n / np.linalg.norm(n))) < PLANE_NEAR
-            if best is None or on.sum() > best.sum():
-                best = on
-    if best is None or best.sum() < 10:
-        raise SensorFitError("no plane found: the points lie on a line or nowhere near each other")
-    on_plane = some[best]
-    for _ in range(3):
-        middle = on_plane.mean(axis=0)
-        normal = np.linalg.eigh(np.cov((on_plane - middle).T))[1][:, 0]
-        near = np.abs((points - middle) @ normal) < PLANE_NEAR
-        on_plane = points[near]
-    normal = normal * (-1 if normal @ middle > 0 else 1)
-    return normal, float(normal @ middle), float(near.mean())
-
-
-def _plane_frame(normal: Float, offset: float, points: Float) -> Float:
-    """(4, 4) whose z axis is `normal` and whose origin is under the points' middle."""
     middle = np.median(points, axis=0)
-    x = np.cross(normal, [0.0, 1.0, 0.0] if abs(normal[1]) < 0.9 else [1.0, 0.0, 0.0])
-    x /= np.linalg.norm(x)
-    T = np.eye(4)
-    T[:3, :3] = np.stack([x, np.cross(normal, x), normal], axis=1)
-    T[:3, 3] = middle + (offset - normal @ middle) * normal
-    return T
+    return matrix_to_pose(plane_frame(normal, middle + (offset - normal @ middle) * normal))
 
 
 def _bare_asset(vertices: NDArray[Any], faces: NDArray[Any]) -> ObjectAsset:

@@ -90,6 +90,18 @@ def observe(
     )
 
 
+def eyes(camera: Camera, sensor: SensorConfig) -> list[Camera]:
+    """The cameras that `observe` looks through: the camera, and its second imager."""
+    if not (sensor.enabled and sensor.shadow):
+        return [camera]
+    return [camera, camera.moved(second_eye(sensor))]
+
+
+def second_eye(sensor: SensorConfig) -> tuple[float, float, float]:
+    """(3,) m, of the second imager in the frame of the first."""
+    return (sensor.numbers()["baseline"], 0.0, 0.0)
+
+
 def _with_neighbours(pixels: Index, K: Intrinsics, radius: int) -> Index:
     """`pixels` and all within `radius` rows and columns of them, ascending."""
     if radius == 0:
@@ -208,7 +220,7 @@ def _seen_twice(
     n, K = sensor.numbers(), camera.intrinsics
     hit = np.isfinite(z)
     points = np.stack([slopes[hit, 0] * z[hit], slopes[hit, 1] * z[hit], z[hit]], axis=1)
-    seen = backend.visible(prepared, camera, (n["baseline"], 0.0, 0.0), points)
+    seen = backend.visible(prepared, camera, second_eye(sensor), points)
     column = (wanted[hit] % K.width) + 0.5 - K.fx * n["baseline"] / z[hit].astype(np.float64)
     out = np.zeros(len(wanted), bool)
     out[hit] = seen & (column >= 0)  # Intel's invalid depth band

@@ -12,12 +12,12 @@ from schemas.records import Cloud, ObjectAsset, Scene
 from stages.contract import Item, ItemTable, Outcome
 from stages.crop import crop_pixels
 from stages.render.backends import BACKENDS, DRAW_GRAINS
-from stages.render.backends.protocol import RenderBackend
+from stages.render.backends.protocol import BatchBackend, RenderBackend
 from stages.render.cameras import bounding_middles, file_poses, sample_camera, wrist_mount
 from stages.render.config import CameraConfig, RenderConfig
 from stages.render.cull import surviving_pixels
 from stages.render.errors import RenderConfigError
-from stages.render.sensor import observe
+from stages.render.sensor import eyes, observe
 from stages.render.surface import check_colour, surface_fields
 
 EMPTY = "empty_cloud"
@@ -92,28 +92,47 @@ class RenderStage:
         seeds: Mapping[str, int],
     ) -> list[Outcome]:
         backend = load_backend(config.backend)
+        batch = 1
+        if isinstance(backend, BatchBackend):
+            normals = config.sensor.enabled or config.normals
+            backend.configure(normals=normals, sub_scenes=config.sub_scenes)
+            batch = backend.batch
         outcomes: list[Outcome] = []
         scene: Scene | None = None
         assets: list[ObjectAsset] = []
         prepared: Any = None
-        for item in items:
-            wanted: Scene = inputs[item.inputs[0]]
-            if scene is not wanted:
-                scene = wanted
-                if scene.has_grains:
-                    check_grains(config.backend)
-                assets = [inputs["assets", oid] for oid in scene.object_ids]
-                prepared = backend.prepare(scene, assets)
-            middles = bounding_middles(backend.hulls(prepared))
-            camera = item_camera(item, config.camera, scene, seeds[item.id], middles)
-            view, seed = int(item.params["view"]), seeds[item.id]
-            cloud = render_view(backend, prepared, scene, view, camera, config, seed, assets)
-            if len(cloud.points):
-                outcomes.append(Outcome(id=item.id, record=cloud))
-            else:
-                message = "no point survived the crop: the camera sees none of its segments"
-                outcomes.append(Outcome(id=item.id, code=EMPTY, message=message))
+        for start in range(0, len(items), batch):
+            views: list[_View] = []
+            for item in items[start : start + batch]:
+                wanted: Scene = inputs[item.inputs[0]]
+                if scene is not wanted:
+                    scene = wanted
+                    if scene.has_grains:
+                        check_grains(config.backend)
+                    assets = [inputs["assets", oid] for oid in scene.object_ids]
+                    prepared = backend.prepare(scene, assets)
+                middles = bounding_middles(backend.hulls(prepared))
+                camera = item_camera(item, config.camera, scene, seeds[item.id], middles)
+                views.append((item, scene, assets, prepared, camera))
+            if isinstance(backend, BatchBackend):
+                backend.announce(
+                    [(view[3], eye) for view in views for eye in eyes(view[4], config.sensor)]
+                )
+            outcomes += [_outcome(backend, view, config, seeds[view[0].id]) for view in views]
         return outcomes
+
+
+_View = tuple[Item, Scene, list[ObjectAsset], Any, Camera]  # with what the backend prepared
+
+
+def _outcome(backend: RenderBackend, view: _View, config: RenderConfig, seed: int) -> Outcome:
+    item, scene, assets, prepared, camera = view
+    number = int(item.params["view"])
+    cloud = render_view(backend, prepared, scene, number, camera, config, seed, assets)
+    if len(cloud.points):
+        return Outcome(id=item.id, record=cloud)
+    message = "no point survived the crop: the camera sees none of its segments"
+    return Outcome(id=item.id, code=EMPTY, message=message)
 
 
 def item_camera(
@@ -168,5 +187,6 @@ def render_view(
         intrinsics=camera.intrinsics.to_array(),
         T_world_cam=camera.T_world_cam,
         distortion=camera.intrinsics.distortion.to_array(),
+        depth_step=backend.depth_step,
         **surface_fields(hits, cropped.pixel, camera, config, assets),
     )

@@ -104,7 +104,7 @@ def cloud_arrays(
 
 
 def _optional_arrays(clouds: Sequence[Cloud]) -> dict[str, Array]:
-    """`normals`, `colour` and `distortion`, each when some cloud has it."""
+    """`normals`, `colour`, `distortion` and `depth_step`, each when some cloud has it."""
     out: dict[str, Array] = {}
     for name in ("normals", "colour"):
         parts: list[Array] = [getattr(cloud, name) for cloud in clouds]
@@ -120,6 +120,8 @@ def _optional_arrays(clouds: Sequence[Cloud]) -> dict[str, Array]:
     if any(len(cloud.distortion) for cloud in clouds):
         parts = [c.distortion if len(c.distortion) else np.zeros(6) for c in clouds]
         out["distortion"] = _joined(parts, "float64", (6,))
+    if any(cloud.depth_step for cloud in clouds):
+        out["depth_step"] = np.array([cloud.depth_step for cloud in clouds], np.float64)
     return out
 
 
@@ -239,6 +241,10 @@ def _label_columns(
     for name in _LABEL_NUMBERS:
         counted = field_of(f"labels/*/*/{name}").dtype == "int32"
         columns[name] = np.full(count, -1, np.int32) if counted else np.full(count, np.nan)
+    numbers = [*_LABEL_NUMBERS]
+    if any(len(label.lift) for label in labels):
+        numbers.append("lift")
+        columns["lift"] = np.full(count, np.nan)
     for label in labels:
         ids = [(label.object_id, int(g)) for g in label.grasp_index]
         unknown = [g for o, g in ids if (o, g) not in row_of]
@@ -255,7 +261,7 @@ def _label_columns(
             )
         columns["labelled"][rows] = True
         columns["outcome"][rows] = [code_of[str(code)] for code in label.outcome]
-        for name in ("success", "direction_success", "final_object_pose", *_LABEL_NUMBERS):
+        for name in ("success", "direction_success", "final_object_pose", *numbers):
             columns[name][rows] = getattr(label, name)
     attributes = {
         "protocol": first.protocol, "protocol_hash": first.protocol_hash,

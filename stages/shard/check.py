@@ -79,7 +79,11 @@ def _missing_columns(content: ShardArrays) -> list[str]:
         depth = group.count("/")
         if group == "objects" or (group.split("/")[0], depth) in (("grasps", 1), ("labels", 2)):
             pattern = "/".join([group.split("/")[0]] + ["*"] * depth) + "/"
-            columns = [f.removeprefix(pattern) for f in GRASP_FIELDS if f.startswith(pattern)]
+            columns = [
+                name.removeprefix(pattern)
+                for name, field in GRASP_FIELDS.items()
+                if name.startswith(pattern) and not field.optional
+            ]
             missing = [c for c in columns if f"{group}/{c}" not in content.arrays]
             if missing:
                 problems.append(f"{group}: missing columns {missing}")

@@ -17,6 +17,7 @@ from stages.shard.errors import UnknownChoiceError
 from stages.shard.index import read_index
 from stages.shard.layout import INDEX
 from stages.shard.open import array_nodes, check_shard, load_commit, load_manifest, read_groups
+from stages.storage import output_path
 
 if TYPE_CHECKING:
     from stages.shard.backends.chunks import ChunkCache, ChunkReader
@@ -68,7 +69,7 @@ class CloudTable:
     _cache: "ChunkCache | None" = None
 
     def __post_init__(self) -> None:
-        self.out = Path(self.out)
+        self.out = output_path(self.out)
         self.manifest, self.commit = load_manifest(self.out), load_commit(self.out)
         index = read_index(self.out / INDEX)
         splits = set(self.manifest["splits"])

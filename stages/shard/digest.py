@@ -8,6 +8,7 @@ import numpy as np
 
 from stages.shard.layout import canonical
 from stages.shard.open import check_shard, load_commit, load_manifest, read_shard
+from stages.storage import output_path
 
 # Attributes that say how a shard is cut; names behind an index are hashed in its place.
 _LOCAL = {"scene_ids", "scene_kinds", "object_ids", "outcome_codes"}
@@ -20,7 +21,7 @@ def dataset_digest(out: Path) -> str:
     and indices as the names they point to, which no cut changes. Time stamps, versions of
     libraries and the config of the shard room are not part of it.
     """
-    out = Path(out)
+    out = output_path(out)
     commit, manifest = load_commit(out), load_manifest(out)
     hashes: dict[tuple[str, str], Any] = {}
     shapes: dict[tuple[str, str], list[Any]] = {}

@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 
 from stages.shard.clouds import CloudTable
 from stages.shard.errors import ExportError, UnknownChoiceError
-from stages.shard.layout import MANIFEST, fsync_path, grasps_name
+from stages.shard.layout import MANIFEST, grasps_name
 from stages.shard.open import check_shard, load_commit, load_manifest, read_shard
+from stages.storage import sync
 
 FORMATS = ("webdataset", "ply", "npz")
 CLOUDS_PER_TAR = 1024
@@ -55,19 +56,19 @@ def export_dataset(out: Path, to: Path, *, format_: str, split: str | None = Non
     part.mkdir()
     count = 0
     try:
-        shutil.copyfile(out / MANIFEST, part / MANIFEST)
+        (part / MANIFEST).write_bytes((out / MANIFEST).read_bytes())
         for name in splits:
             _write_grasps(out, part, name)
             count += _WRITERS[format_](part, name, _clouds(out, name))
         for path in [*part.rglob("*"), part]:
-            fsync_path(path)
+            sync(path)
         if to.exists():
             to.rmdir()
         os.rename(part, to)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
-    fsync_path(to.parent)
+    sync(to.parent)
     return count
 
 

@@ -1,5 +1,6 @@
 """index.parquet: one row per view, for choosing clouds without opening a shard."""
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -24,4 +25,4 @@ def read_index(path: Path) -> list[dict[str, Any]]:
     import pyarrow.parquet as pq
 
     # ParquetFile, not read_table: the latter starts the dataset machinery for one small file.
-    return pq.ParquetFile(path).read().to_pylist()
+    return pq.ParquetFile(io.BytesIO(path.read_bytes())).read().to_pylist()

@@ -9,13 +9,13 @@ of its shard, so one small file vouches for all the rest.
 
 import hashlib
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
 
 from schemas.files import JSON_LIMIT, read_limited
 from stages.shard.errors import DatasetError
+from stages.storage import write_bytes
 
 MANIFEST, INDEX, COMMIT = "dataset.json", "index.parquet", "dataset.commit.json"
 SHARDS = "shards"
@@ -51,11 +51,6 @@ def sha256_bytes(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def sha256_file(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def seal(body: dict[str, Any]) -> bytes:
     """A marker's bytes: the body and the checksum of the body, in canonical form."""
     return canonical(body | {SEAL: sha256_bytes(canonical(body))}, indent=1)
@@ -78,22 +73,9 @@ def unseal(path: Path) -> dict[str, Any]:
     return body
 
 
-def fsync_path(path: Path) -> None:
-    """Flush a file, or the names in a directory, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def publish_bytes(path: Path, data: bytes) -> bool:
     """Atomically put `data` at `path`; False when these bytes were there already."""
     if path.is_file() and path.read_bytes() == data:
         return False
-    temporary = path.with_name(f".tmp-{path.name}")
-    temporary.write_bytes(data)
-    fsync_path(temporary)
-    os.replace(temporary, path)
-    fsync_path(path.parent)
+    write_bytes(path, data, temporary=path.with_name(f".tmp-{path.name}"))
     return True

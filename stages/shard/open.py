@@ -19,9 +19,9 @@ from stages.shard.layout import (
     SHARDS,
     marker_of,
     sha256_bytes,
-    sha256_file,
     unseal,
 )  # fmt: skip
+from stages.storage import afresh, file_sha256, is_remote
 
 DTYPES = tuple(sorted({field.dtype for field in FIELDS.values()}))
 ARRAY_LIMIT = 2**33  # bytes of one array of a shard, in memory
@@ -59,7 +59,7 @@ def load_manifest(out: Path) -> dict[str, Any]:
     """dataset.json, after its checksum was compared."""
     commit = load_commit(out)
     for name in (MANIFEST, INDEX):
-        if not (out / name).is_file() or sha256_file(out / name) != commit["files"][name]:
+        if not (out / name).is_file() or file_sha256(out / name) != commit["files"][name]:
             raise DatasetError(f"{out / name}: missing or damaged; run the shard stage again")
     manifest = _read(out / MANIFEST)
     if not isinstance(manifest.get("splits"), dict) or not isinstance(manifest.get("frame"), str):
@@ -96,13 +96,19 @@ def _read(path: Path) -> dict[str, Any]:
 def check_shard(out: Path, name: str, commit: dict[str, Any]) -> Path:
     """The shard's folder, if its marker is the committed one and its files have their sizes.
 
-    A lost chunk reads as zeros in Zarr, so that a missing file must be found here.
+    A lost chunk reads as zeros in Zarr, so that a missing file must be found here. Of a dataset
+    on an object store it is a copy in this machine's cache.
     """
-    shard = out / SHARDS / name
+    shard = afresh(out) / SHARDS / name
     marker = marker_of(shard)
     if not marker.is_file() or sha256_bytes(marker.read_bytes()) != commit["shards"].get(name):
         raise DatasetError(f"{marker}: missing, or not what {COMMIT} names; run `verify`")
-    for file, (size, _) in shard_files(marker).items():
+    files = shard_files(marker)
+    if is_remote(shard):
+        from stages.shard.fetch import fetch_shard
+
+        return fetch_shard(shard, commit["shards"][name], files)
+    for file, (size, _) in files.items():
         path = shard / file
         if path.is_symlink() or not path.is_file() or path.stat().st_size != size:
             raise DatasetError(f"{path}: expected a file of {size} bytes; run `verify`")

@@ -3,8 +3,10 @@
 import hashlib
 import os
 import shutil
+import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,19 @@ from stages.shard.arrays import ShardArrays
 from stages.shard.check import check_content
 from stages.shard.config import ShardConfig
 from stages.shard.errors import DatasetError, ShardContentError
-from stages.shard.layout import canonical, fsync_path, marker_of, publish_bytes, seal, sha256_file
+from stages.shard.layout import canonical, marker_of, publish_bytes, seal
 from stages.shard.layout import unseal as unseal_marker
+from stages.storage import (
+    file_sha256,
+    is_remote,
+    list_files,
+    read_bytes,
+    remove_tree,
+    sync,
+    write_bytes,
+)
 
+CONNECTIONS = 8  # to an object store, at once
 CUT = (
     "scenes_per_shard", "chunk_points", "chunks_per_file", "compression", "compression_level",
 )  # fmt: skip
@@ -38,20 +50,23 @@ def content_hash(content: ShardArrays, config: ShardConfig) -> str:
 
 def checksums(folder: Path) -> dict[str, list[Any]]:
     """Relative path -> [bytes, sha256] of every file under `folder`."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {
-        path.relative_to(folder).as_posix(): [path.stat().st_size, sha256_file(path)]
-        for path in files
-    }
+    return {name: [size, file_sha256(folder / name)] for name, size in list_files(folder).items()}
 
 
 def is_published(shard: Path, content: str | None = None) -> bool:
-    """True when the marker is sound, names `content` and agrees with every file."""
+    """True when the marker is sound, names `content` and agrees with every file.
+
+    An object store vouches for the bytes it took, so that there only their number is compared.
+    """
     try:
         body = unseal_marker(marker_of(shard))
     except DatasetError:
         return False
-    return content in (None, body["content"]) and body["files"] == checksums(shard)
+    if content not in (None, body["content"]):
+        return False
+    if is_remote(shard):
+        return list_files(shard) == {name: size for name, (size, _) in body["files"].items()}
+    return body["files"] == checksums(shard)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,13 +81,31 @@ class StagedShard:
         """At every moment a reader finds the old shard with its marker, no marker, or the new."""
         marker, old = marker_of(self.shard), self.shard.with_name(f".tmp-old-{self.shard.name}")
         marker.unlink(missing_ok=True)
+        if is_remote(self.shard):
+            self._upload()
+            publish_bytes(marker, self.marker)
+            self.discard()
+            return
         if self.shard.exists():
             shutil.rmtree(old, ignore_errors=True)
             os.rename(self.shard, old)
         os.rename(self.temporary, self.shard)
-        fsync_path(self.shard.parent)
+        sync(self.shard.parent)
         publish_bytes(marker, self.marker)
         shutil.rmtree(old, ignore_errors=True)
+
+    def _upload(self) -> None:
+        remove_tree(self.shard)
+
+        def put(name: str) -> None:
+            write_bytes(self.shard / name, read_bytes(self.temporary / name))
+
+        with ThreadPoolExecutor(CONNECTIONS) as pool:
+            list(pool.map(put, list_files(self.temporary)))
+
+    def discard(self) -> None:
+        """Take away the temporary; above one on its way to an object store there is another."""
+        remove_tree(self.temporary.parent if is_remote(self.shard) else self.temporary)
 
 
 def stage_shard(shard: Path, content: ShardArrays, config: ShardConfig) -> StagedShard | None:
@@ -87,18 +120,21 @@ def stage_shard(shard: Path, content: ShardArrays, config: ShardConfig) -> Stage
     if is_published(shard, wanted):
         return None
     temporary = shard.with_name(f".tmp-{shard.name}")
+    if is_remote(shard):  # written here, then sent
+        temporary = Path(tempfile.mkdtemp(prefix="shard-")) / shard.name
     shutil.rmtree(temporary, ignore_errors=True)
+    staged = StagedShard(shard=shard, temporary=temporary, marker=b"")
     try:
         _write_files(temporary, content, config)
         for path in sorted(temporary.rglob("*"), reverse=True):
-            fsync_path(path)
-        fsync_path(temporary)
+            sync(path)
+        sync(temporary)
         files = checksums(temporary)
     except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+        staged.discard()
         raise
     body = {"content": wanted, "files": files, "schema_version": SCHEMA_VERSION}
-    return StagedShard(shard=shard, temporary=temporary, marker=seal(body))
+    return replace(staged, marker=seal(body))
 
 
 def _write_files(folder: Path, content: ShardArrays, config: ShardConfig) -> None:

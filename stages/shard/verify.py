@@ -17,10 +17,17 @@ from stages.shard.layout import (
     SHARDS,
     marker_of,
     sha256_bytes,
-    sha256_file,
 )  # fmt: skip
-from stages.shard.open import array_nodes, load_commit, load_manifest, read_shard, shard_files
+from stages.shard.open import (
+    array_nodes,
+    check_shard,
+    load_commit,
+    load_manifest,
+    read_shard,
+    shard_files,
+)
 from stages.shard.publish import array_attributes
+from stages.storage import file_sha256, is_remote, list_files, output_path
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +48,7 @@ def verify_dataset(out: Path) -> list[Problem]:
 
     An empty list means that every byte is the one written and that it says what it should.
     """
-    out = Path(out)
+    out = output_path(out)
     try:
         commit = load_commit(out)
     except DatasetError as error:
@@ -52,7 +59,7 @@ def verify_dataset(out: Path) -> list[Problem]:
     rows = 0
     for shard in sound:
         try:
-            content_problems, clouds = _shard_content(out, shard, manifest)
+            content_problems, clouds = _shard_content(out, shard, commit, manifest)
         except (DatasetError, ValueError, KeyError, TypeError, AttributeError) as error:
             message = f"cannot be read: {type(error).__name__}: {error}"
             content_problems, clouds = [_problem(out, shard, "schema", message)], 0
@@ -63,16 +70,21 @@ def verify_dataset(out: Path) -> list[Problem]:
     return problems
 
 
-def verify_files(out: Path) -> list[Problem]:
-    """The part of `verify_dataset` that looks at bytes alone: markers, checksums, extra files."""
-    out = Path(out)
+def verify_files(out: Path, *, deep: bool = True) -> list[Problem]:
+    """The part of `verify_dataset` that looks at bytes alone: markers, checksums, extra files.
+
+    Without `deep` the files of shards are looked at by their sizes only.
+    """
+    out = output_path(out)
     try:
-        return _files(out, load_commit(out))[0]
+        return _files(out, load_commit(out), deep=deep)[0]
     except DatasetError as error:
         return [Problem(place=COMMIT, kind="marker", message=str(error))]
 
 
-def _files(out: Path, commit: dict[str, Any]) -> tuple[list[Problem], list[Path]]:
+def _files(
+    out: Path, commit: dict[str, Any], *, deep: bool = True
+) -> tuple[list[Problem], list[Path]]:
     """Problems, and the shards that have none."""
     problems = list(_top_files(out, commit))
     folder = out / SHARDS
@@ -83,7 +95,7 @@ def _files(out: Path, commit: dict[str, Any]) -> tuple[list[Problem], list[Path]
             problems.append(_problem(out, path, "extra", "not named by the commit; remove it"))
     sound: list[Path] = []
     for name in sorted(commit["shards"]):
-        found = list(_shard_files(out, folder / name, commit["shards"][name]))
+        found = list(_shard_files(out, folder / name, commit["shards"][name], deep))
         problems += found
         if not found:
             sound.append(folder / name)
@@ -99,7 +111,7 @@ def _top_files(out: Path, commit: dict[str, Any]) -> Iterator[Problem]:
         path = out / name
         if not path.is_file():
             yield _problem(out, path, "missing", "no such file; run the shard stage again")
-        elif sha256_file(path) != commit["files"][name]:
+        elif file_sha256(path) != commit["files"][name]:
             yield _problem(out, path, "checksum", "not the bytes that were written")
 
 
@@ -110,7 +122,7 @@ def _manifest(out: Path) -> dict[str, Any]:
         return {}  # reported by _top_files
 
 
-def _shard_files(out: Path, shard: Path, marker_sha256: str) -> Iterator[Problem]:
+def _shard_files(out: Path, shard: Path, marker_sha256: str, deep: bool) -> Iterator[Problem]:
     marker = marker_of(shard)
     if not marker.is_file():
         yield _problem(out, marker, "missing", "no marker, so the shard may not be read")
@@ -123,31 +135,34 @@ def _shard_files(out: Path, shard: Path, marker_sha256: str) -> Iterator[Problem
     except DatasetError as error:
         yield _problem(out, marker, "marker", str(error))
         return
-    there = {p.relative_to(shard).as_posix() for p in shard.rglob("*") if p.is_file()}
-    for name in sorted(set(files) | there):
+    there = list_files(shard)
+    for name in sorted({*files, *there}):
         path = shard / name
-        if path.is_symlink():
+        if not is_remote(path) and path.is_symlink():
             yield _problem(out, path, "extra", "a link; a dataset holds plain files only")
         elif name not in there:
             yield _problem(out, path, "missing", f"a file of {files[name][0]} bytes is gone")
         elif name not in files:
             yield _problem(out, path, "extra", "not named by the shard's marker")
-        elif path.stat().st_size != files[name][0]:
-            size = path.stat().st_size
-            yield _problem(out, path, "checksum", f"{size} bytes, expected {files[name][0]}")
-        elif sha256_file(path) != files[name][1]:
+        elif there[name] != files[name][0]:
+            message = f"{there[name]} bytes, expected {files[name][0]}"
+            yield _problem(out, path, "checksum", message)
+        elif deep and file_sha256(path) != files[name][1]:
             yield _problem(out, path, "checksum", "not the bytes that were written")
 
 
-def _shard_content(out: Path, shard: Path, manifest: dict[str, Any]) -> tuple[list[Problem], int]:
-    content = read_shard(shard)
+def _shard_content(
+    out: Path, shard: Path, commit: dict[str, Any], manifest: dict[str, Any]
+) -> tuple[list[Problem], int]:
+    here = check_shard(out, shard.name, commit)
+    content = read_shard(here)
     root = content.groups[""]
     messages = check_content(content)
     if root.get("schema_version") != SCHEMA_VERSION:
         messages.append(f"schema version {root.get('schema_version')}, not {SCHEMA_VERSION}")
     if "frame" in root and root["frame"] != manifest.get("frame", root["frame"]):
         messages.append(f"frame {root['frame']}, but the manifest says {manifest['frame']}")
-    for name, node in array_nodes(shard).items():
+    for name, node in array_nodes(here).items():
         try:
             expected = array_attributes(name, content.groups)
         except SchemaError:

@@ -1,12 +1,10 @@
 """Records -> a dataset on disk: sorted, split by object, one writer per shard, atomic."""
 
-import re
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from schemas.dataset import FIELDS, SCHEMA_VERSION, field_of
+from schemas.dataset import FIELDS, SCHEMA_VERSION, field_name, field_of
 from schemas.records import Cloud, GraspSet, LabelSet, ObjectAsset, Scene
 from stages.shard.arrays import ShardArrays, cloud_arrays, grasp_arrays
 from stages.shard.config import ShardConfig
@@ -21,7 +19,6 @@ from stages.shard.layout import (
     SHARDS,
     SPLITS,
     canonical,
-    fsync_path,
     grasps_name,
     marker_of,
     publish_bytes,
@@ -32,8 +29,7 @@ from stages.shard.layout import (
 from stages.shard.publish import StagedShard, stage_shard
 from stages.shard.statistics import cloud_statistics, grasp_statistics
 from stages.shard.visibility import Contacts, contact_regions
-
-FIELD_NAME = re.compile("^visibility/[^/]*/")
+from stages.storage import make_folder, remove_tree, sync
 
 
 def write_dataset(
@@ -60,7 +56,7 @@ def write_dataset(
     ordered = sorted(scenes, key=lambda scene: scene.scene_id)
     _check(ordered, grasps, labels, assets, splits)
     folder = out / SHARDS
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     written: dict[str, bool] = {}
     waiting: list[StagedShard] = []
     rows: list[dict[str, Any]] = []
@@ -93,12 +89,13 @@ def write_dataset(
             if of_split:
                 labelled = [x for x in labels if splits[x.object_id] == split]
                 content = grasp_arrays(of_split, labelled, assets, split)
+                optional |= {name for name in content.arrays if field_of(name).optional}
                 name = grasps_name(split)
                 written[name] = _put(folder / name, content, config, waiting)
                 statistics[split]["grasps"] = grasp_statistics(content)
     except BaseException:
         for staged in waiting:
-            shutil.rmtree(staged.temporary, ignore_errors=True)
+            staged.discard()
         raise
     for staged in waiting:
         staged.swap()
@@ -202,7 +199,7 @@ def _publish_manifest(
     frames: set[str],
     optional: set[str],
 ) -> None:
-    there = {FIELD_NAME.sub("visibility/*/", name) for name in optional}
+    there = {field_name(name) for name in optional}
     fields = {name: field.attributes("see frame") | {"dtype": field.dtype} for name, field in
               FIELDS.items() if not field.optional or name in there}  # fmt: skip
     body = {
@@ -245,12 +242,9 @@ def _publish_manifest(
 
 def _remove_stale(folder: Path, keep: set[str]) -> None:
     """Shards of an earlier, larger dataset and what a killed writer left; nothing else."""
-    for path in sorted(folder.iterdir()):
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
         name = path.name.removeprefix(".tmp-").removeprefix("old-").removesuffix(".commit.json")
         if not SHARD_NAME.fullmatch(name) or (name in keep and not path.name.startswith(".tmp-")):
             continue
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-    fsync_path(folder)
+        remove_tree(path)
+    sync(folder)

@@ -14,7 +14,7 @@ from stages.shard.digest import dataset_digest
 pytestmark = pytest.mark.slow
 
 # one of each kind of process fault that is quick, and one of each damage
-SHORT = (0, 1, 2, 6, 10, 11, 12, 13, 14, 15, 3, 34)
+SHORT = (0, 1, 2, 6, 10, 11, 12, 13, 14, 15, 3, 36, 18, 19)
 
 
 @pytest.fixture(scope="module")

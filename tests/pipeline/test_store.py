@@ -18,9 +18,10 @@ from pipeline.errors import (
     StorageError,
     VersionError,
 )
-from pipeline.files import lock, write_bytes
+from pipeline.files import lock
 from pipeline.store import Row, Store
 from schemas.records import encode
+from stages.storage import write_bytes
 from tests.pipeline.toy import Walk, planned, run_toy
 
 ROOT = Path(__file__).parents[2]

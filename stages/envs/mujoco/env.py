@@ -7,12 +7,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from schemas.records import GraspSet, ObjectAsset
+from stages.assets.hands.load import load_hand
 from stages.envs.base import BaseEnv, Evaluation
-from stages.envs.config import PROTOCOLS, MjEnvConfig
-from stages.envs.errors import EnvConfigError, NotInteractiveError
+from stages.envs.config import MJ_PROTOCOLS, MjEnvConfig
+from stages.envs.errors import NotInteractiveError
+from stages.envs.grasp_input import GraspInput, check_grasps, grasp_inputs
 from stages.envs.mujoco.evaluator import ENGINE, Evaluator
 from stages.envs.mujoco.pool import Job, WorkerPool
-from stages.envs.mujoco.protocols.trial import GraspInput
 
 
 class MjEnv(BaseEnv):
@@ -52,24 +53,12 @@ class MjEnv(BaseEnv):
         seed: int = 0,
     ) -> list[Evaluation]:
         """`evaluate` of several objects in one go, so that no worker waits for the slowest."""
+        hand = load_hand(self.config.hand)
         tasks: list[tuple[GraspInput, Job]] = []
         for grasps, asset in pairs:
-            self._check(grasps, asset, protocol)
+            check_grasps(hand, grasps, asset, protocol, MJ_PROTOCOLS)
             job = Job(asset=asset, protocol=protocol, rollouts=rollouts, scene_id=scene_id)
-            tasks += [
-                (
-                    GraspInput(
-                        grasp_index=int(grasps.grasp_index[i]),
-                        object_pose=grasps.object_pose,
-                        pregrasp_qpos=grasps.pregrasp_qpos[i],
-                        grasp_qpos=grasps.grasp_qpos[i],
-                        squeeze_qpos=grasps.squeeze_qpos[i],
-                        seed=seed,
-                    ),
-                    job,
-                )
-                for i in range(len(grasps))
-            ]
+            tasks += [(row, job) for row in grasp_inputs(grasps, seed)]
         if self.config.workers == 0:
             local = self._local = self._local or Evaluator(self.config)
             results = [
@@ -86,6 +75,10 @@ class MjEnv(BaseEnv):
         ]
 
     @property
+    def engine(self) -> str:
+        return ENGINE
+
+    @property
     def busy_s(self) -> float:
         """Seconds that the workers have spent on grasps so far; 0 without workers."""
         return self._pool.busy_s if self._pool else 0.0
@@ -95,23 +88,6 @@ class MjEnv(BaseEnv):
             self._pool.close()
             self._pool = None
         self._local = None
-
-    def _check(self, grasps: GraspSet, asset: ObjectAsset, protocol: str) -> None:
-        from stages.assets.hands.load import load_hand
-
-        hand = load_hand(self.config.hand)
-        if protocol not in PROTOCOLS:
-            raise EnvConfigError(f"protocol: unknown {protocol!r}; known: {', '.join(PROTOCOLS)}")
-        if grasps.object_id != asset.object_id:
-            raise EnvConfigError(
-                f"the grasps are for object {grasps.object_id!r}, the asset is "
-                f"{asset.object_id!r}; pass the asset that the grasps were sampled on"
-            )
-        if tuple(grasps.joint_names) != hand.joint_names:
-            raise EnvConfigError(
-                f"joint order: hand {hand.name!r} has {list(hand.joint_names)}, the grasps have "
-                f"{list(grasps.joint_names)}; reindex the qpos columns first"
-            )
 
     def reset(self, seed: int | None = None) -> NoReturn:
         raise NotInteractiveError("reset")

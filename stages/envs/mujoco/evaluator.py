@@ -12,14 +12,15 @@ import numpy as np
 from schemas.records import ObjectAsset
 from stages.assets.hands.load import load_hand
 from stages.envs.base import GraspResult
-from stages.envs.config import PROTOCOLS, MetricsConfig, MjEnvConfig
+from stages.envs.config import MJ_PROTOCOLS, MetricsConfig, MjEnvConfig
 from stages.envs.errors import EnvConfigError, StoppedError
+from stages.envs.grasp_input import GraspInput
 from stages.envs.mujoco.grasp_model import GraspModel, build_grasp_model
 from stages.envs.mujoco.perturb import perturbed
 from stages.envs.mujoco.protocols.dexgraspbench import run_dexgraspbench
 from stages.envs.mujoco.protocols.fc import run_fc
 from stages.envs.mujoco.protocols.tabletop import run_tabletop
-from stages.envs.mujoco.protocols.trial import GraspInput, Trial
+from stages.envs.mujoco.protocols.trial import Trial
 from stages.envs.outcomes import FAULTS
 
 RUNNERS: dict[str, Callable[[Trial, Any], GraspResult]] = {
@@ -87,8 +88,10 @@ class Evaluator:
         return trial.finish(result, scene_id)
 
     def _model(self, asset: ObjectAsset, protocol: str) -> GraspModel:
-        if protocol not in PROTOCOLS:
-            raise EnvConfigError(f"protocol: unknown {protocol!r}; known: {', '.join(PROTOCOLS)}")
+        if protocol not in MJ_PROTOCOLS:
+            raise EnvConfigError(
+                f"protocol: unknown {protocol!r}; known: {', '.join(MJ_PROTOCOLS)}"
+            )
         key = (asset.object_id, asset.sha256, asset.scale, asset.mass, protocol)
         if key not in self._models:
             config = self.config

@@ -8,8 +8,9 @@ import numpy as np
 
 from schemas.frames import matrix_to_pose, pose_to_matrix
 from stages.envs.config import ConfidenceConfig
+from stages.envs.grasp_input import GraspInput
 from stages.envs.mujoco.grasp_model import GraspModel
-from stages.envs.mujoco.protocols.trial import Float, GraspInput
+from stages.envs.mujoco.protocols.trial import Float
 
 
 def perturbed(

@@ -17,8 +17,8 @@ from multiprocessing.context import SpawnProcess
 from schemas.records import ObjectAsset
 from stages.envs.base import GraspResult
 from stages.envs.config import MjEnvConfig
+from stages.envs.grasp_input import GraspInput
 from stages.envs.mujoco.evaluator import Evaluator
-from stages.envs.mujoco.protocols.trial import GraspInput
 from stages.envs.outcomes import CRASHED, TIMED_OUT
 
 START_ALLOWANCE_S = 60.0  # a fresh worker imports MuJoCo and compiles the model first

@@ -34,11 +34,11 @@ def prepare_urdf(path: Path, root_body: str, *, floating: bool = True) -> Prepar
     A `floating` root hangs on a free joint; otherwise it stands fixed in the world.
     """
     robot = ElementTree.parse(path).getroot()
-    _keep_subtree(robot, root_body)
+    keep_subtree(robot, root_body)
     for link in robot.findall("link"):
         for visual in link.findall("visual"):
             link.remove(visual)
-    _fill_masses(robot)
+    fill_masses(robot)
     assets: dict[str, bytes] = {}
     for mesh in robot.iter("mesh"):
         name = mesh.get("filename", "")
@@ -65,7 +65,7 @@ def prepare_urdf(path: Path, root_body: str, *, floating: bool = True) -> Prepar
     return PreparedUrdf(xml=ElementTree.tostring(robot, encoding="unicode"), assets=assets)
 
 
-def _keep_subtree(robot: ElementTree.Element, root_body: str) -> None:
+def keep_subtree(robot: ElementTree.Element, root_body: str) -> None:
     """Drop every link and joint that is not `root_body` or below it."""
     joints = {_link_of(joint, "child"): joint for joint in robot.findall("joint")}
     links = {link.get("name", ""): link for link in robot.findall("link")}
@@ -87,7 +87,7 @@ def _keep_subtree(robot: ElementTree.Element, root_body: str) -> None:
             joint.remove(mimic)  # what it followed was above the root
 
 
-def _fill_masses(robot: ElementTree.Element) -> None:
+def fill_masses(robot: ElementTree.Element) -> None:
     """Give SMALL_MASS to links that move without any mass, such as those between two axes of a
     universal joint. A link without `inertial` but with collision shapes is left to MuJoCo, which
     takes their volume at 1000 kg/m^3."""

@@ -21,9 +21,9 @@ import numpy as np
 from stages.assets.hands.spec import HandSpec
 from stages.grasp.errors import GraspFormatError
 from stages.grasp.formats.checks import object_scale, rigid_transforms, success_flags
-from stages.grasp.formats.files import write_atomic
 from stages.grasp.formats.jaw import jaw_grasps, pandahand_poses
 from stages.grasp.formats.record import ImportedGrasps, only_set
+from stages.storage import write_bytes
 
 TRANSFORMS = "grasps/transforms"
 SUCCESS = "grasps/qualities/flex/object_in_gripper"
@@ -83,7 +83,7 @@ def write_acronym(path: Path, sets: Sequence[ImportedGrasps], hand: HandSpec) ->
             file[SUCCESS] = imported.success.astype(np.int64)
         file[FILE] = imported.object_file or imported.grasps.object_id
         file[SCALE] = imported.scale
-    write_atomic(path, out.getvalue())
+    write_bytes(path, out.getvalue())
 
 
 def _datasets(path: Path) -> dict[str, Any]:

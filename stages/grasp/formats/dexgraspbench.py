@@ -31,7 +31,6 @@ from stages.grasp.formats.checks import (
     success_flags,
     unit_quaternions,
 )
-from stages.grasp.formats.files import write_atomic
 from stages.grasp.formats.pickled import pickled_bytes, read_pickled
 from stages.grasp.formats.record import (
     ImportedGrasps,
@@ -41,6 +40,7 @@ from stages.grasp.formats.record import (
     with_roots,
 )
 from stages.grasp.formats.shadow import SHADOW_JOINTS
+from stages.storage import write_bytes
 
 STAGES = ("pregrasp_qpos", "grasp_qpos", "squeeze_qpos")
 PALM_IN_ROOT = np.array([0.0, 0.0, 0.034])  # m; rh_palm in the frame that their qpos place
@@ -116,7 +116,7 @@ def write_dexgraspbench(path: Path, sets: Sequence[ImportedGrasps], hand: HandSp
     if imported.success is not None:
         one = len(imported.success) == 1
         values["succ_flag"] = bool(imported.success[0]) if one else imported.success
-    write_atomic(path, pickled_bytes(values))
+    write_bytes(path, pickled_bytes(values))
 
 
 def _read_qpos(path: Path, values: Any, name: str, hand: HandSpec, layout: Layout) -> Float:

@@ -22,7 +22,6 @@ import numpy as np
 from stages.assets.hands.spec import HandSpec
 from stages.grasp.errors import GraspFormatError
 from stages.grasp.formats.checks import Float, member, numbers, object_scale
-from stages.grasp.formats.files import write_atomic
 from stages.grasp.formats.pickled import pickled_bytes, read_pickled
 from stages.grasp.formats.record import (
     IDENTITY_POSE,
@@ -32,6 +31,7 @@ from stages.grasp.formats.record import (
     with_roots,
 )
 from stages.grasp.formats.shadow import SHADOW_JOINTS
+from stages.storage import write_bytes
 
 TRANSLATION = ("WRJTx", "WRJTy", "WRJTz")
 ROTATION = ("WRJRx", "WRJRy", "WRJRz")
@@ -115,7 +115,7 @@ def write_dexgraspnet(path: Path, sets: Sequence[ImportedGrasps], hand: HandSpec
             qpos |= dict(zip(their_names, joints[i].tolist(), strict=True))
             rows.append((int(index), {"qpos": qpos, "scale": float(imported.scale)}))
     rows.sort(key=lambda row: row[0])
-    write_atomic(path, pickled_bytes([row for _, row in rows]))
+    write_bytes(path, pickled_bytes([row for _, row in rows]))
 
 
 def euler_to_matrix(angles: Float) -> Float:

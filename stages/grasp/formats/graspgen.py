@@ -22,9 +22,9 @@ from schemas.files import read_json
 from stages.assets.hands.spec import HandSpec
 from stages.grasp.errors import GraspFormatError
 from stages.grasp.formats.checks import member, object_scale, rigid_transforms, success_flags
-from stages.grasp.formats.files import write_atomic
 from stages.grasp.formats.jaw import jaw_grasps, pandahand_poses
 from stages.grasp.formats.record import ImportedGrasps, only_set
+from stages.storage import write_bytes
 
 
 def read_graspgen(path: Path, hand: HandSpec) -> list[ImportedGrasps]:
@@ -72,4 +72,4 @@ def write_graspgen(path: Path, sets: Sequence[ImportedGrasps], hand: HandSpec) -
         grasps["object_in_gripper"] = imported.success.tolist()
     file = imported.object_file or imported.grasps.object_id
     values = {"object": {"file": file, "scale": imported.scale}, "grasps": grasps}
-    write_atomic(path, json.dumps(values).encode())
+    write_bytes(path, json.dumps(values).encode())

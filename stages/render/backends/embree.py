@@ -3,7 +3,6 @@
 Ray directions have z = 1 in the camera frame, so Embree's ray parameter is the z-depth itself.
 """
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,15 +11,14 @@ import numpy as np
 from embreex.mesh_construction import TriangleMesh
 from embreex.rtcore_scene import EmbreeScene
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial import HalfspaceIntersection
 
 from schemas.camera import Camera
-from schemas.frames import pose_to_matrix, sphere_points, transform_points
-from schemas.records import FIRST_OBJECT, TABLE, ObjectAsset, Scene
+from schemas.frames import pose_to_matrix, transform_points
+from schemas.records import FIRST_OBJECT, TABLE, TABLE_THICKNESS, ObjectAsset, Scene
 from stages.crop import slopes_at
+from stages.render.backends.hulls import object_hulls
 from stages.render.backends.protocol import VISIBLE_SLACK, Hits
 
-TABLE_THICKNESS = 0.02  # m; seen only from the side
 BIN_WALL = 0.005  # m thick, outside the bin's inner faces
 NO_HIT_SEGMENT = 0
 
@@ -37,6 +35,8 @@ class PreparedScene:
 class EmbreeBackend:
     """`RayBackend` on Embree 4."""
 
+    depth_step = 0.0
+
     def prepare(self, scene: Scene, assets: Sequence[ObjectAsset]) -> PreparedScene:
         """Build the BVH; geometry is added in segment order."""
         bvh = EmbreeScene()
@@ -45,20 +45,18 @@ class EmbreeBackend:
             vertices, faces = table_mesh(scene)
             TriangleMesh(bvh, vertices, faces)
             segments.append(TABLE)
-        hulls: list[NDArray[np.float64]] = []
         for i, (asset, pose) in enumerate(zip(assets, scene.object_poses, strict=True)):
             T_world_object = pose_to_matrix(pose)
             vertices = transform_points(T_world_object, asset.vertices).astype(np.float32)
             TriangleMesh(bvh, vertices, np.ascontiguousarray(asset.faces, np.int32))
             segments.append(FIRST_OBJECT + i)
-            hulls.append(transform_points(T_world_object, _hull_points(asset)))
         if scene.has_grains:
             for name, mesh in (("grains", grain_mesh(scene)), ("bin", bin_mesh(scene))):
                 TriangleMesh(bvh, *mesh)
                 segments.append(scene.segment_table[name])
         # One entry more, so that "no hit" (-1) finds the background.
         segment_of = np.array([*segments, NO_HIT_SEGMENT], np.uint16)
-        return PreparedScene(bvh=bvh, segment_of=segment_of, hulls=tuple(hulls))
+        return PreparedScene(bvh=bvh, segment_of=segment_of, hulls=object_hulls(scene, assets))
 
     def hulls(self, prepared: PreparedScene) -> Sequence[NDArray[np.float64]]:
         return prepared.hulls
@@ -101,30 +99,6 @@ class EmbreeBackend:
         ends = np.maximum(1 - VISIBLE_SLACK / np.maximum(length, VISIBLE_SLACK), 0)
         hit = prepared.bvh.run(origins, directions, dists=ends.astype(np.float32), query="OCCLUDED")
         return np.asarray(hit) < 0
-
-
-_KEPT_HULLS = 512  # of the last objects that this process rendered; a few kilobytes each
-_hulls: OrderedDict[tuple[str, float], NDArray[np.float64]] = OrderedDict()
-_FACES = 64  # of the polytope around an object
-_SLACK = 1e-5  # m that each face lies outside: a flat object gets a body, rounding is covered
-
-
-def _hull_points(asset: ObjectAsset) -> NDArray[np.float64]:
-    """(n, 3) corners of a polytope around the object, object frame; kept from scene to scene.
-
-    Not its convex hull, which may have thousands of corners to project in every view, but the
-    planes that touch it in _FACES directions: a tenth of the corners, a few more pixels.
-    """
-    key = (asset.sha256, asset.scale)
-    if key not in _hulls:
-        points = asset.vertices.astype(np.float64)
-        normals = sphere_points(_FACES)
-        offsets = (points @ normals.T).max(axis=0) + _SLACK
-        planes = np.column_stack([normals, -offsets])
-        _hulls[key] = HalfspaceIntersection(planes, points.mean(axis=0)).intersections
-        if len(_hulls) > _KEPT_HULLS:
-            _hulls.popitem(last=False)
-    return _hulls[key]
 
 
 def _hits(

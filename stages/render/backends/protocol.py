@@ -38,7 +38,12 @@ class Hits:
 
 
 class RenderBackend(Protocol):
-    """`prepare` once per scene, `render` once per view."""
+    """`prepare` once per scene, `render` once per view.
+
+    Depths are within half of `depth_step` (m) of exact ones; 0 where only floats round.
+    """
+
+    depth_step: float
 
     def prepare(self, scene: Scene, assets: Sequence[ObjectAsset]) -> Any:
         """Whatever serves all views of a scene; `assets` in the order of `scene.object_ids`."""
@@ -52,6 +57,21 @@ class RenderBackend(Protocol):
         self, prepared: Any, camera: Camera, pixels: NDArray[np.int64] | None = None
     ) -> Hits:
         """Hits of `pixels` (ascending), or of all pixels."""
+        ...
+
+
+@runtime_checkable
+class BatchBackend(RenderBackend, Protocol):
+    """A backend that renders several (scene, view) pairs at once."""
+
+    batch: int  # pairs that are worth announcing together
+
+    def configure(self, *, normals: bool, sub_scenes: int) -> None:
+        """Before the first picture: whether normals are needed, and RenderConfig.sub_scenes."""
+        ...
+
+    def announce(self, wanted: Sequence[tuple[Any, Camera]]) -> None:
+        """These (prepared, camera) pairs will be rendered next, and none announced before."""
         ...
 
 

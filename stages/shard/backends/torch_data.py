@@ -15,6 +15,7 @@ from stages.shard.clouds import PER_POINT, SAMPLINGS, CloudTable, sample_rows
 from stages.shard.errors import UnknownChoiceError
 from stages.shard.fuse import FusedTable
 from stages.shard.grasps import GraspTable, joined_visibility
+from stages.storage import output_path
 
 Item = dict[str, Any]
 Augment = Callable[[Item, np.random.Generator], Item]
@@ -74,7 +75,7 @@ class PointCloudDataset(Dataset[Item]):
         if fuse and frame is None:
             frame = "world"
         clouds = CloudTable(
-            out=Path(out),
+            out=output_path(out),
             split=split,
             frame=frame,
             min_points=max(least, int(points is not None)),
@@ -83,7 +84,9 @@ class PointCloudDataset(Dataset[Item]):
         self.table = FusedTable(clouds=clouds) if fuse else clouds
         # Shared memory, so that workers which persist over epochs see the new number.
         self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()
-        self.grasps = GraspTable(Path(out), split, hand, protocol) if hand is not None else None
+        self.grasps = (
+            GraspTable(output_path(out), split, hand, protocol) if hand is not None else None
+        )
         self.collate = collate_fixed if points is not None else collate_ragged
 
     @property

@@ -104,10 +104,15 @@ def test_a_run_repeats_nothing_and_says_so(config: Path, tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     assert "Try:" in done.stdout
     assert "render        4       0      4" in done.stdout
+    page = out / "report.html"
+    assert f"report: {page}" in done.stdout
+    written = page.stat().st_mtime_ns
+    assert page.read_text().count("<img") == 2  # one view of each scene, from the blocks alone
 
     again = pipeline(*args)
     assert again.returncode == 0
     assert "Nothing to do" in again.stdout
+    assert page.stat().st_mtime_ns == written
 
     changed = pipeline(*args, "--dry-run", "--set", "render.camera.roll_jitter=1")
     assert "4 to do (config changed)" in changed.stdout
@@ -175,6 +180,18 @@ def test_mistakes_are_one_message_and_exit_code_2(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_report_that_cannot_be_written_fails_no_run(config: Path, tmp_path: Path) -> None:
+    args = ("run", "scene", "--config", config, "--out", tmp_path / "out", "--workers", "0")
+    quiet = pipeline(*args, "--no-report")
+    assert quiet.returncode == 0, quiet.stderr
+    assert not (tmp_path / "out" / "report.html").exists()
+    (tmp_path / "out" / "report.html").mkdir()
+    done = pipeline(*args, "--set", "scene.floating=2")
+    assert done.returncode == 0, done.stderr
+    assert "warning: no report" in done.stdout
+    assert "scene         3       2      1" in done.stdout
+
+
 def test_a_file_in_the_place_of_the_output(config: Path, tmp_path: Path) -> None:
     args = ("run", "assets", "--config", config)
     (tmp_path / "file").write_text("here is a file")
@@ -198,7 +215,7 @@ def test_the_environment_of_a_run_has_one_thread() -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--out", "s3://bucket/run"], "object stores are not written to yet"),
+        (["--out", "s3://bucket"], "expected a folder in the bucket, s3://bucket/NAME"),
         (["--scheduler", "tcp://a:1", "--cluster", "local"], "give one of them, not both"),
         (["--host", "a"], "belong to --cluster"),
         (["--cluster", "slurm", "--cluster-option", "queue"], "expected KEY=VALUE"),

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from pipeline.doctor import Check, examine, try_program
+from pipeline.vulkan import DRAWS, DRIVERS, SCRIPT, advice, old_mesa
 from schemas.distortion import Distortion
 from stages.crop import CropSpec, crop_depth
 from stages.crop.files import parse_intrinsics
 from tests.program import ROOT, pipeline
+from tests.vulkan import need_vulkan
 
 SPEC = CropSpec(extract_segments=("object:*",), sampling="random", num_points=50)
 
@@ -148,6 +150,43 @@ def test_doctor_finds_what_the_tests_run_on(checks: dict[str, Check]) -> None:
     assert checks["hand panda_gripper"].state == "ok"
     for check in checks.values():
         assert check.state == "ok" or check.fix, f"{check.name} lacks a fix"
+
+
+REFUSAL = 'RuntimeError: Failed to find a supported physical device "cpu"'
+
+
+@pytest.mark.parametrize(
+    ("drivers", "icd", "says", "fix"),
+    [
+        # what Debian 12's own driver and its backport say of themselves
+        ("llvmpipe (LLVM 15.0.6, 256 bits), Mesa 22.3.6 (LLVM 15.0.6)", None,
+         "refuses Mesa 22.3", SCRIPT),
+        ("llvmpipe (LLVM 15.0.6, 256 bits), Mesa 25.0.7-2~bpo12+1 (LLVM 15.0.6)", None,
+         "Vulkan itself has llvmpipe", SCRIPT),
+        ("", "", "VK_ICD_FILENAMES is empty", "unset VK_ICD_FILENAMES"),
+        ("", "/not/there.json", "VK_ICD_FILENAMES is '/not/there.json'", "unset VK_ICD_FILENAMES"),
+        ("", None, "physical device", f"the GPU's driver, or without one: {SCRIPT}"),
+    ],
+)  # fmt: skip
+def test_doctor_names_the_wrong_mesa_and_its_fix(
+    drivers: str, icd: str | None, says: str, fix: str
+) -> None:
+    what, how = advice(drivers, REFUSAL, icd)
+    assert says in what
+    assert how == fix
+    assert (ROOT / SCRIPT.removeprefix("bash ")).is_file()
+
+
+def test_doctor_asks_vulkan_and_sapien_themselves(checks: dict[str, Check]) -> None:
+    need_vulkan()
+    assert checks["vulkan"].state == "ok"
+    assert checks["vulkan"].detail.startswith("SAPIEN draws on ")
+    drivers, problem = try_program(DRIVERS)
+    assert not problem
+    assert old_mesa(drivers) == ""
+    blind = "import os; os.environ['VK_ICD_FILENAMES'] = ''\n"
+    assert try_program(blind + DRAWS)[1]
+    assert try_program(blind + DRIVERS)[1]
 
 
 def test_doctor_says_what_cannot_be_imported() -> None:

@@ -8,6 +8,7 @@ from PIL import Image
 
 from pipeline.cli import main
 from stages.assets.hands.load import HANDS_DIR, hand_names
+from stages.envs.maniskill.agent_table import AGENTS
 from tests.hands import hand_params
 
 
@@ -18,10 +19,15 @@ def run(*arguments: object) -> Result:
 
 
 def test_list_names_every_hand_and_whether_its_files_are_here() -> None:
-    lines = run("list").output.splitlines()
+    hands, _, agents = run("list").output.partition("\n\n")
+    lines = hands.splitlines()
     assert [line.split()[0] for line in lines[1:]] == hand_names()
     [panda] = [line for line in lines if line.startswith("panda_gripper ")]
     assert panda.split()[1:5] == ["parallel_jaw", "2", "2", "yes"]
+    assert [line.split()[0] for line in agents.splitlines()[1:]] == list(AGENTS)
+    [away] = [line for line in agents.splitlines() if line.startswith("widowx250s ")]
+    assert away.split()[2] == "no"
+    assert "download_asset widowx250s" in away
 
 
 @pytest.mark.parametrize("name", hand_params("panda_gripper", "xarm7_ability", "leap_right"))

@@ -1,30 +1,18 @@
 """`view` on a small dataset of synthetic clouds with the real Panda gripper."""
 
-import importlib.util
-from dataclasses import replace
-from pathlib import Path
-
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from PIL import Image
 
 from pipeline.cli import main
-
-SHARD_RECORDS = Path(__file__).parents[2] / "stages" / "shard" / "conftest.py"
-PANDA = {"hand": "panda_gripper", "joint_names": ("panda_finger_joint1", "panda_finger_joint2")}
+from tests.panda_dataset import panda_records
 
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory):
-    spec = importlib.util.spec_from_file_location("shard_records", SHARD_RECORDS)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    records = module.make_records(train=3, val=1)
-    records.grasps = [replace(g, **PANDA) for g in records.grasps]
-    records.labels = [replace(x, hand="panda_gripper") for x in records.labels]
     folder = tmp_path_factory.mktemp("view")
-    records.write(folder)
+    panda_records().write(folder)
     return folder
 
 

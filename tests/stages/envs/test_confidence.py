@@ -10,9 +10,9 @@ from schemas.frames import pose_to_matrix
 from schemas.records import GraspSet, ObjectAsset
 from stages.envs.base import GraspResult, build_env
 from stages.envs.config import ConfidenceConfig, EnvConfig, MjEnvConfig
+from stages.envs.grasp_input import GraspInput
 from stages.envs.mujoco.evaluator import Evaluator
 from stages.envs.mujoco.perturb import perturbed
-from stages.envs.mujoco.protocols.trial import GraspInput
 
 REPEATS = 8
 

@@ -13,11 +13,12 @@ from stages.assets.hands.load import load_hand
 from stages.assets.hands.spec import HandSpec
 from stages.envs.config import PhysicsConfig, TabletopConfig
 from stages.envs.errors import StoppedError
+from stages.envs.grasp_input import GraspInput
 from stages.envs.mujoco.grasp_model import GraspModel, build_grasp_model
 from stages.envs.mujoco.hand_index import set_hand_qpos
 from stages.envs.mujoco.ik import TOLERANCE
 from stages.envs.mujoco.protocols.tabletop import run_tabletop
-from stages.envs.mujoco.protocols.trial import GraspInput, Trial
+from stages.envs.mujoco.protocols.trial import Trial
 
 Float = NDArray[np.float64]
 

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from schemas.records import GraspSet, ObjectAsset
 from stages.envs.base import GraspResult, build_env
 from stages.envs.config import EnvConfig, FcConfig, MjEnvConfig, PhysicsConfig, TabletopConfig
+from stages.envs.grasp_input import GraspInput
 from stages.envs.mujoco.evaluator import Evaluator
 from stages.envs.mujoco.protocols.fc import hold_against
-from stages.envs.mujoco.protocols.trial import GraspInput, Trial
+from stages.envs.mujoco.protocols.trial import Trial
 
 Row = NDArray[np.float64]
 MakeRow = Callable[..., Row]

@@ -11,8 +11,8 @@ from stages.assets.hands.load import load_hand
 from stages.assets.hands.spec import PARALLEL_JAW
 from stages.envs.base import GraspResult
 from stages.envs.config import MetricsConfig, MjEnvConfig
+from stages.envs.grasp_input import GraspInput
 from stages.envs.mujoco.evaluator import Evaluator
-from stages.envs.mujoco.protocols.trial import GraspInput
 from stages.grasp.backends.closing import HandCloser
 from stages.grasp.config import GraspConfig
 from stages.grasp.sampler import Candidate, Sampler

@@ -78,5 +78,5 @@ def test_all_fields_of_a_cloud_are_compared() -> None:
     """Guards the comparison above against a new field."""
     assert {f.name for f in fields(Cloud)} == {
         "scene_id", "view", "frame", "points", "segment", "valid_count", "intrinsics",
-        "T_world_cam", "distortion", "normals", "colour",
+        "T_world_cam", "distortion", "depth_step", "normals", "colour",
     }  # fmt: skip

@@ -9,6 +9,7 @@ from schemas.frames import invert, matrix_to_pose, pose_to_matrix, rotation_angl
 from stages.envs.base import GraspResult
 from stages.envs.config import TabletopConfig
 from stages.envs.errors import StoppedError
+from stages.envs.motion import minimum_jerk
 from stages.envs.mujoco.ik import TOLERANCE
 from stages.envs.mujoco.metrics import count_contacts
 from stages.envs.mujoco.protocols.trial import Float, Trial
@@ -33,7 +34,7 @@ def run_tabletop(trial: Trial, config: TabletopConfig) -> GraspResult:
     for done in range(1, lift + hold + 1):
         # A new target every step: a hand that jumps shakes the object out of a sound grip.
         if done <= lift:
-            raise_to(config.lift_height * _minimum_jerk(done / lift))
+            raise_to(config.lift_height * minimum_jerk(done / lift))
         trial.step(1)
         if done % config.check_every and done < lift + hold:
             continue
@@ -109,8 +110,3 @@ def _lift(trial: Trial, height: float) -> Callable[[float], None]:
         )
 
     return move_arm
-
-
-def _minimum_jerk(t: float) -> float:
-    """Smooth step from 0 to 1 with zero speed and acceleration at both ends."""
-    return t * t * t * (10 - 15 * t + 6 * t * t)

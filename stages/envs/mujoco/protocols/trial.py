@@ -10,33 +10,21 @@ from numpy.typing import NDArray
 from stages.envs.base import GraspResult, Rollout
 from stages.envs.config import ClosingConfig, MetricsConfig
 from stages.envs.errors import StoppedError
+from stages.envs.grasp_input import GraspInput
+from stages.envs.motion import blend, unit_pose
 from stages.envs.mujoco.grasp_model import GraspModel
 from stages.envs.mujoco.hand_index import drive_hand, set_hand_qpos
 from stages.envs.mujoco.metrics import count_contacts, grasp_metrics, penetration
 from stages.envs.outcomes import (
     DIVERGED,
     INITIAL_PENETRATION,
-    INVALID_INPUT,
     NO_CONTACT,
     TIMED_OUT,
 )
 
 Float = NDArray[np.float64]
 STATE = mujoco.mjtState.mjSTATE_INTEGRATION
-QUATERNION_TOLERANCE = 1e-4
 CHUNK = 25  # steps between checks for divergence and time
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class GraspInput:
-    """One row of a GraspSet with the pose of its object. All world frame."""
-
-    grasp_index: int
-    object_pose: Float  # (7,)
-    pregrasp_qpos: Float  # (7 + J,)
-    grasp_qpos: Float  # (7 + J,)
-    squeeze_qpos: Float  # (7 + J,)
-    seed: int = 0  # of the perturbed repeats
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -72,9 +60,9 @@ class Trial:
         Raises StoppedError when the grasp is invalid, starts in penetration or ends untouched.
         """
         grasp, row = self.grasp, self.row
-        _check(row, len(grasp.hand.joint_names))
+        row.check(len(grasp.hand.joint_names))
         pregrasp, target, squeeze = (
-            _canonical(q) for q in (row.pregrasp_qpos, row.grasp_qpos, row.squeeze_qpos)
+            unit_pose(q) for q in (row.pregrasp_qpos, row.grasp_qpos, row.squeeze_qpos)
         )
         self._place(target)
         result = GraspResult(
@@ -104,7 +92,7 @@ class Trial:
 
     def object_start(self) -> Float:
         """(7,) pose of the object before the hand closed, world."""
-        return _canonical(self.row.object_pose)
+        return unit_pose(self.row.object_pose)
 
     def save(self) -> Float:
         """The whole integration state, to branch from."""
@@ -145,40 +133,5 @@ class Trial:
         n = self.grasp.steps(seconds)
         for done in range(0, n, every):
             k = min(every, n - done)
-            drive_hand(self.grasp.data, self.grasp.index, _blend(start, end, (done + k) / n))
+            drive_hand(self.grasp.data, self.grasp.index, blend(start, end, (done + k) / n))
             self.step(k)
-
-
-def _check(row: GraspInput, joints: int) -> None:
-    rows = {
-        "object_pose": (row.object_pose, 7),
-        "pregrasp_qpos": (row.pregrasp_qpos, 7 + joints),
-        "grasp_qpos": (row.grasp_qpos, 7 + joints),
-        "squeeze_qpos": (row.squeeze_qpos, 7 + joints),
-    }
-    for name, (values, size) in rows.items():
-        if values.shape != (size,) or not np.isfinite(values).all():
-            raise StoppedError(
-                INVALID_INPUT, f"{name}: expected {size} finite numbers, got {values.tolist()}"
-            )
-        norm = float(np.linalg.norm(values[3:7]))
-        if abs(norm - 1.0) > QUATERNION_TOLERANCE:
-            raise StoppedError(INVALID_INPUT, f"{name}: quaternion of norm {norm:.6g}, expected 1")
-
-
-def _canonical(qpos: Float) -> Float:
-    """The same pose with the quaternion's first non-zero number positive, so q and -q agree."""
-    out = qpos.astype(np.float64, copy=True)
-    quaternion = out[3:7]
-    leading = quaternion[np.flatnonzero(quaternion)[0]]
-    out[3:7] = quaternion / np.linalg.norm(quaternion) * (1.0 if leading > 0 else -1.0)
-    return out
-
-
-def _blend(start: Float, end: Float, t: float) -> Float:
-    """Linear between two qpos; the quaternion takes the short way and is normalised."""
-    out = (1 - t) * start + t * end
-    sign = 1.0 if start[3:7] @ end[3:7] >= 0 else -1.0
-    quaternion = (1 - t) * start[3:7] + t * sign * end[3:7]
-    out[3:7] = quaternion / np.linalg.norm(quaternion)
-    return out

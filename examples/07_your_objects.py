@@ -1,11 +1,12 @@
 """Your own meshes, from files to labelled grasps, in a folder of your choice.
 
-    python examples/01_your_objects.py [folder]
+    python examples/07_your_objects.py [folder] [--smoke]
 
 Two solids are written as .obj files in millimetres, as CAD programs like to do, with a config
 beside them. Put your own meshes there instead. The run takes some ten seconds on two cores.
 """
 
+import argparse
 import subprocess
 import sys
 from pathlib import Path
@@ -25,16 +26,23 @@ grasp: {hands: [panda_gripper], grasps_per_object: 8}
 """
 
 
-def main(folder: Path) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("data/out/yours"))
+    parser.add_argument("--smoke", action="store_true", help="the smallest run")
+    arguments = parser.parse_args()
+    folder = arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
     trimesh.creation.box((60, 40, 90)).export(folder / "carton.obj")
     trimesh.creation.cylinder(25, 120, sections=64).export(folder / "bottle.obj")
     (folder / "mine.yaml").write_text(CONFIG)
     run = [sys.executable, "-m", "pipeline", "run", "all"]
     subprocess.run(
-        [*run, "--config", str(folder / "mine.yaml"), "--out", str(folder / "out")], check=True
+        [*run, "--config", str(folder / "mine.yaml"), "--out", str(folder / "out")]
+        + ["--smoke"] * arguments.smoke,
+        check=True,
     )
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "data/out/yours"))
+    main()

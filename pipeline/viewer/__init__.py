@@ -1,0 +1,1 @@
+"""Leafing through a dataset: one album, shown in a window, on a web page or as a film."""

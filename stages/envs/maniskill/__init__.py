@@ -1,0 +1,1 @@
+"""ManiSkill: the DexGrasp environment, its agents, rollouts, and the renderer."""

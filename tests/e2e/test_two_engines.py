@@ -1,0 +1,105 @@
+"""The demo's config, switched to ManiSkill by one key; the same grasps labelled by both engines."""
+
+import json
+import shutil
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import trimesh
+from scipy.spatial import cKDTree
+
+from stages.envs.maniskill.depth import DEPTH_STEP
+from stages.shard.backends.chunks import read_array
+from stages.shard.read import PointCloudDataset
+from tests import program
+from tests.program import ROOT
+from tests.vulkan import need_vulkan
+
+pytestmark = pytest.mark.slow
+pipeline = partial(program.pipeline, timeout_s=400)
+# The demo on two solids and one hand. Every other number is the demo's, the sensor included.
+CONFIG = """\
+extends: {root}/configs/demo.yaml
+assets: {{objects: [cube.obj, rod.obj], val_ids: [], test_ids: []}}
+scene: {{floating: 1, tabletop: 1, clutter: 1, clutter_min: 2, clutter_max: 2}}
+render: {{views: 2}}
+grasp: {{hands: [panda_gripper], grasps_per_object: 4, chunk: 4}}
+label: {{protocols: [tabletop, rollout]}}
+"""
+
+
+def run(*arguments: object) -> str:
+    done = pipeline(*arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def outs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """(dataset by Embree, dataset by ManiSkill); the second is the first with one key changed."""
+    need_vulkan()
+    folder = tmp_path_factory.mktemp("engines")
+    trimesh.creation.box((0.05, 0.05, 0.05)).export(folder / "cube.obj")
+    trimesh.creation.cylinder(0.02, 0.09, sections=24).export(folder / "rod.obj")
+    config = folder / "demo2.yaml"
+    config.write_text(CONFIG.format(root=ROOT))
+    rays, pictures = folder / "embree", folder / "maniskill"
+    common = ("--config", config, "--workers", 1)
+    run("run", "all", *common, "--out", rays)
+    shutil.copytree(rays, pictures)
+    switch = ("--set", "render.backend=maniskill")
+    run("run", "all", *common, "--out", pictures, *switch)
+    return rays, pictures
+
+
+def test_the_datasets_are_equal_within_the_tolerance(outs: tuple[Path, Path]) -> None:
+    """Same views, counts within 3 %, 95 % of the points within 3 mm: the sensor has steps too."""
+    a, b = (PointCloudDataset(out, split="train") for out in outs)
+    assert [(i["scene_id"], i["view"]) for i in a] == [(i["scene_id"], i["view"]) for i in b]
+    assert len(a) == 6
+    for one, two in zip(a, b, strict=True):
+        assert np.array_equal(one["T_world_cam"], two["T_world_cam"])
+        assert np.array_equal(one["object_poses"], two["object_poses"])
+        p, q = (np.asarray(item["points"], float) for item in (one, two))
+        assert abs(len(p) - len(q)) < 0.03 * len(p)
+        for points, others in ((p, q), (q, p)):
+            distance, _ = cKDTree(others).query(points)
+            assert np.percentile(distance, 95) < 3e-3
+        assert set(np.unique(one["segment"])) == set(np.unique(two["segment"]))
+
+
+def test_the_step_of_the_depth_is_declared_in_the_data(outs: tuple[Path, Path]) -> None:
+    rays, pictures = outs
+    manifests = [json.loads((out / "dataset.json").read_text()) for out in outs]
+    assert [m["config"]["render"]["backend"] for m in manifests] == ["embree", "maniskill"]
+    assert "depth_step" not in manifests[0]["fields"]
+    assert manifests[1]["fields"]["depth_step"]["unit"] == "m"
+    [shard] = (pictures / "shards").glob("train-0*.zarr")
+    assert read_array(shard / "depth_step").tolist() == [DEPTH_STEP] * 6
+    for out in (rays, pictures):
+        run("verify", out)
+
+
+def test_both_engines_labelled_the_same_grasps(outs: tuple[Path, Path], tmp_path: Path) -> None:
+    rays, _ = outs
+    said = run("agree", rays, "--save", tmp_path / "agree.json")
+    values = json.loads((tmp_path / "agree.json").read_text())
+    assert values["reference"] == "tabletop"
+    assert values["other"] == "rollout"
+    assert [name.split()[0] for name in values["engines"]] == ["maniskill", "mujoco"]
+    counts = values["all"]
+    assert counts["grasps"] == 8
+    parts = ("both", "reference_only", "other_only", "neither")
+    assert sum(counts[part] for part in parts) == 8
+    assert counts["agreement"] >= 0.75  # a jaw on a cube and a rod is no question
+    assert "flips by the margin of tabletop" in said
+    [shard] = (rays / "shards").glob("train-grasps.zarr")
+    lift = read_array(shard / "labels/panda_gripper/rollout/lift")
+    success = read_array(shard / "labels/panda_gripper/rollout/success")
+    assert (lift[success] > 0.1).all()
+    # columns of one protocol are never those of another
+    assert not (shard / "labels/panda_gripper/tabletop/lift").exists()
+    root = json.loads((shard / "labels/panda_gripper/rollout/zarr.json").read_text())
+    assert root["attributes"]["engine"].startswith("maniskill ")
