@@ -1,7 +1,7 @@
 """A blade that pushes grains and a bucket that digs in them, seen by two depth cameras.
 
-    python examples/08_tools_in_grains.py bulldoze [folder] [--smoke]
-    python examples/08_tools_in_grains.py dig [folder] [--smoke]
+    python examples/08_tools_in_grains.py bulldoze [folder] [number of grains]
+    python examples/08_tools_in_grains.py dig [folder] [number of grains]
 
 Tools move as they are told and feel nothing; what the grains do to them is read as a force, and a
 task may stop when it is more than a robot can give. The ego camera rides on the tool, the sky
@@ -121,6 +121,5 @@ def shown(depth: np.ndarray, height: int) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    given = [word for word in sys.argv[1:] if word != "--smoke"]
-    name, folder = [*given, *("bulldoze", "data/out/tools")[len(given) :]]
-    main(name, Path(folder), 100 if "--smoke" in sys.argv else 1600)
+    given = [*sys.argv[1:], *("bulldoze", "data/out/tools", "1600")[len(sys.argv) - 1 :]]
+    main(given[0], Path(given[1]), int(given[2]))

@@ -19,8 +19,9 @@ from pipeline.store import Store
 from schemas.records import LabelSet
 from stages.label.config import LabelConfig
 
-EDGES = (-np.inf, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0)
-"""Margin bins. Below 0 the reference failed, and by more the further down; 1 is no motion."""
+EDGES = (-1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0)
+"""Margin bins, and one below. Below 0 the reference failed, the further down the more clearly;
+1 is no motion."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,9 +150,9 @@ def report(pairs: Pairs, reference: str, other: str, engines: Sequence[str]) -> 
         rows = (hands == hand) & (objects == name)
         groups.append({"hand": hand, "object": name, **_numbers(pairs.confusion(rows))})
     by_margin: list[dict[str, Any]] = []
-    for i, low in enumerate(EDGES[:-1]):
-        rows = (pairs.margin > low) & (pairs.margin <= EDGES[i + 1])
-        by_margin.append({"above": low, "to": EDGES[i + 1], **_numbers(pairs.confusion(rows))})
+    for low, high in zip((None, *EDGES[:-1]), EDGES, strict=True):
+        rows = (pairs.margin > (-np.inf if low is None else low)) & (pairs.margin <= high)
+        by_margin.append({"above": low, "to": high, **_numbers(pairs.confusion(rows))})
     rows = np.isnan(pairs.margin)
     by_margin.append({"above": None, "to": None, **_numbers(pairs.confusion(rows))})
     codes: dict[str, int] = {}
@@ -209,7 +210,10 @@ def lines(values: Mapping[str, Any]) -> list[str]:
         if not c["grasps"]:
             continue
         flips = c["reference_only"] + c["other_only"]
-        name = "no motion to measure" if c["above"] is None else f"{c['above']:g} to {c['to']:g}"
+        name = "nothing to measure"
+        if c["to"] is not None:
+            low = "" if c["above"] is None else f"{c['above']:g} "
+            name = f"{low}to {c['to']:g}"
         out.append(f"  {name:<24}{flips:>5} of {c['grasps']:<6}{flips / c['grasps']:.0%}")
     out += ["", f"outcomes, {a} / {b}"]
     out += [f"  {name:<44}{count:>6}" for name, count in list(values["outcomes"].items())[:12]]

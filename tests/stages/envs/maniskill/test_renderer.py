@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import numpy as np
+import psutil
 import pytest
 import torch
 
@@ -143,6 +144,19 @@ def test_physics_is_not_stepped(renderer: Renderer) -> None:
     distance = np.linalg.norm(cloud.points - np.array([0, 0, 0.12]), axis=1)
     # on the sphere of 40 mm: quantised depth, and facets that cut its corners
     assert np.abs(distance - 0.04).max() < DEPTH_STEP + 0.0005
+
+
+def test_memory_is_flat_over_rebuilds(renderer: Renderer) -> None:
+    """The short form of benchmarks/soak_maniskill.py."""
+    scenes = [three(seed, table=seed % 2 == 0) for seed in range(2)]
+    process = psutil.Process()
+    grown: list[int] = []
+    builds = renderer.builds
+    for i in range(30):
+        renderer.render([View(scene=scenes[i % 2], T_world_cam=eye(i))])
+        grown.append(process.memory_info().rss)
+    assert renderer.builds - builds >= 29
+    assert grown[-1] - max(grown[:10]) < 16 * 2**20
 
 
 def test_depth_is_the_middle_of_a_step() -> None:
