@@ -11,7 +11,7 @@ from schemas.camera import Camera
 from schemas.records import Cloud, ObjectAsset, Scene
 from stages.contract import Item, ItemTable, Outcome
 from stages.crop import crop_pixels
-from stages.render.backends import BACKENDS, DRAW_GRAINS
+from stages.render.backends import BACKENDS, check_grains
 from stages.render.backends.protocol import BatchBackend, RenderBackend
 from stages.render.cameras import bounding_middles, file_poses, sample_camera, wrist_mount
 from stages.render.config import CameraConfig, RenderConfig
@@ -28,15 +28,6 @@ def load_backend(name: str) -> RenderBackend:
     if name not in BACKENDS:
         raise RenderConfigError(f"backend: unknown {name!r}; choose from {', '.join(BACKENDS)}")
     return resolve_name(BACKENDS[name])()
-
-
-def check_grains(backend: str) -> None:
-    """Raise RenderConfigError unless the backend draws grains."""
-    if backend not in DRAW_GRAINS:
-        raise RenderConfigError(
-            f"backend: {backend} does not draw grains, but there are granular scenes; use "
-            f"{' or '.join(DRAW_GRAINS)}, or set scene.granular: 0"
-        )
 
 
 class RenderStage:

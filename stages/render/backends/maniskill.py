@@ -19,6 +19,7 @@ from stages.envs.maniskill.depth import DEPTH_STEP
 from stages.envs.maniskill.env import pick_device, sub_scenes_of
 from stages.envs.maniskill.renderer import Frame, Renderer, View, build_renderer
 from stages.envs.maniskill.scenes import GraspScene
+from stages.render.backends import check_grains
 from stages.render.backends.hulls import object_hulls
 from stages.render.backends.protocol import VISIBLE_SLACK, Hits
 
@@ -51,6 +52,8 @@ class ManiSkillBackend:
         return self._sub_scenes or sub_scenes_of(pick_device("auto", 1))
 
     def prepare(self, scene: Scene, assets: Sequence[ObjectAsset]) -> PreparedScene:
+        if scene.has_grains:
+            check_grains("maniskill")
         return PreparedScene(
             scene=GraspScene(scene=scene, assets=tuple(assets)), hulls=object_hulls(scene, assets)
         )

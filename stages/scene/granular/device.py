@@ -10,6 +10,8 @@ from functools import cache
 
 import warp as wp
 
+from stages.scene.granular.errors import GrainsError
+
 # No gradients are taken, which halves the time to compile. For a generic CPU, so that machines of
 # one architecture give the same bits: without fused multiply-adds that only some have.
 MODULE_OPTIONS = {"enable_backward": False, "cpu_compiler_flags": ""}
@@ -28,6 +30,14 @@ def start() -> None:
     finally:
         os.dup2(kept, 2)
         os.close(kept)
+
+
+def checked(device: str) -> str:
+    """`device` with Warp started; raises GrainsError when there is none such."""
+    start()
+    if device.startswith("cuda") and not wp.is_cuda_available():
+        raise GrainsError(f"device {device}: Warp finds no CUDA device here; use cpu")
+    return device
 
 
 def default_device() -> str:

@@ -116,6 +116,7 @@ def fill(assets: Sequence[ObjectAsset], config: GrainsConfig, rng: np.random.Gen
     """
     from stages.scene.granular.bodies import Body
     from stages.scene.granular.container import Box
+    from stages.scene.granular.device import checked
     from stages.scene.granular.errors import GrainsError
     from stages.scene.granular.exposure import exposure
     from stages.scene.granular.method import SimulatorConfig
@@ -123,6 +124,7 @@ def fill(assets: Sequence[ObjectAsset], config: GrainsConfig, rng: np.random.Gen
     from stages.scene.granular.simulator import Simulator
     from stages.scene.granular.start import layers
 
+    checked(config.device)
     method = SimulatorConfig(
         radius=config.radius, density=config.density, friction=config.friction,
         friction_wall=config.friction_wall, friction_body=config.friction_object,

@@ -29,7 +29,7 @@ class Contacts:
     body_positions: Float  # (B, 3) m, likewise
 
     def deepest(self) -> float:
-        """Largest penetration, m."""
+        """Largest penetration, m; not known, and 0, without Baumgarte's term."""
         inside = self.wanted[self.wanted > 0]
         depth = inside * self.config.timestep / max(self.config.baumgarte, 1e-12)
         return float(depth.max(initial=0.0))

@@ -23,7 +23,7 @@ class SimulatorConfig:
     spin: bool = True
     timestep: float = 1e-3
     iterations: int = 20  # sweeps per step
-    relaxation: float = 1.0  # of a sweep; up to 2 is stable
+    relaxation: float = 1.0  # of a sweep; above 1 only without `accelerate`, below 2
     baumgarte: float = 0.2  # share of a penetration that one step takes back
     # Contacts that would close within this many radii are seen before they touch. 0 as published.
     margin: float = 0.25
@@ -48,6 +48,11 @@ class SimulatorConfig:
             problems.append(f"iterations: expected at least 1, got {self.iterations}")
         if not 0 < self.relaxation < 2:
             problems.append(f"relaxation: expected 0 to 2, got {self.relaxation}")
+        if self.accelerate and self.relaxation > 1:
+            problems.append(
+                f"relaxation: {self.relaxation} is too much for accelerated sweeps; take at most "
+                "1, or accelerate: False"
+            )
         if not 0 <= self.baumgarte <= 1:
             problems.append(f"baumgarte: expected 0 to 1, got {self.baumgarte}")
         if not 0 <= self.margin <= 1 or not 0 <= self.warm_start <= 1:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from stages.scene.granular import contact_kernels, sweep_kernels, world
 from stages.scene.granular.bodies import Body, pack_bodies
 from stages.scene.granular.container import Box, Cylinder, Ground, pack_container
-from stages.scene.granular.device import default_device, start
+from stages.scene.granular.device import checked, default_device
 from stages.scene.granular.errors import DivergedError, GrainsError
 from stages.scene.granular.forces import Contacts
 from stages.scene.granular.method import SimulatorConfig
@@ -38,9 +38,8 @@ class Simulator:
         device: str | None = None,
     ) -> None:
         """`positions` (N, 3) m and `velocities` (N, 3) m/s, world; at rest when left out."""
-        start()
         self.config = config
-        self.device = default_device() if device is None else device
+        self.device = checked(default_device() if device is None else device)
         self.container = Ground() if container is None else container
         self._walls = pack_container(self.container, config.radius)
         x = np.ascontiguousarray(positions, np.float32)
@@ -115,26 +114,28 @@ class Simulator:
         self._head.fill_(-1)
         wp.launch(contact_kernels.insert, n, [self._x, self._per_metre], [self._head, self._chain])
         where = [self._x, self._per_metre, self._head, self._chain]
-        world = [self._material, self._walls, self._bodies]
+        others = [self._material, self._walls, self._bodies]
         rows = [self._partners[new], self._counts[new]]
         last = [self._partners[old], self._counts[old], self._impulse[old], c.warm_start]
         frames = [self._normal, self._wanted, self._moving, self._impulse[new], self._ahead]
         pull = wp.vec3(*c.gravity)
-        ends = [self._free, self._one, self._spin_one]
+        begin = [self._free, self._one, self._spin_one]
         if c.split:
-            wp.launch(contact_kernels.detect, n, [*where, *world], [*rows, self._flags])
-            inputs = [self._x, self._v, self._spin, pull, dt, *world, *rows, *last]
-            wp.launch(contact_kernels.contacts, n, inputs, [*frames, *ends])
+            wp.launch(contact_kernels.detect, n, [*where, *others], [*rows, self._flags])
+            inputs = [self._x, self._v, self._spin, pull, dt, *others, *rows, *last]
+            wp.launch(contact_kernels.contacts, n, inputs, [*frames, *begin])
         else:
             where = [self._x, self._v, self._spin, self._per_metre, self._head, self._chain]
-            inputs = [*where, pull, dt, *world, *rows, *last]
-            wp.launch(contact_kernels.detect_and_contacts, n, inputs, [*frames, *ends, self._flags])
+            inputs = [*where, pull, dt, *others, *rows, *last]
+            wp.launch(
+                contact_kernels.detect_and_contacts, n, inputs, [*frames, *begin, self._flags]
+            )
         before, after = [self._one, self._spin_one], [self._two, self._spin_two]
         given = [*rows, self._normal, self._wanted, self._moving, self._material]
         impulses = [self._impulse[new], self._ahead]
         for sweep in range(c.iterations):
-            last = sweep + 1 == c.iterations
-            momentum = sweep / (sweep + 3) if c.accelerate and not last else 0.0
+            ends = sweep + 1 == c.iterations  # with impulses inside the cone
+            momentum = sweep / (sweep + 3) if c.accelerate and not ends else 0.0
             inputs = [*before, self._free, self._spin, *given, momentum]
             wp.launch(sweep_kernels.solve, n, inputs, [*impulses, *after])
             before, after = after, before

@@ -107,7 +107,7 @@ def body_distance(b: Bodies, body: int, x: wp.vec3) -> wp.vec4:
     """
     g = b.grid[body]
     away = x - b.position[body]
-    if wp.length_sq(away) > b.reach[g] * b.reach[g]:
+    if not (wp.length_sq(away) <= b.reach[g] * b.reach[g]):  # nor when it is no number
         return wp.vec4(0.0, 0.0, 1.0, FAR)
     q = b.rotation[body]
     dims = b.dims[g]

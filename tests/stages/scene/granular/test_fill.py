@@ -17,10 +17,11 @@ from schemas.records import ObjectAsset, Scene, decode, encode
 from schemas.validate import problems
 from stages.contract import Item
 from stages.crop import CropSpec
+from stages.render.backends import BACKENDS, DRAW_GRAINS, check_grains
 from stages.render.backends.embree import EmbreeBackend
 from stages.render.config import CameraConfig, RenderConfig
 from stages.render.errors import RenderConfigError
-from stages.render.stage import RenderStage, check_grains, render_view
+from stages.render.stage import RenderStage, load_backend, render_view
 from stages.scene.config import SceneConfig
 from stages.scene.errors import PlacementError, SceneConfigError
 from stages.scene.granular.bodies import Body
@@ -205,7 +206,10 @@ def test_a_cloud_may_keep_grains_and_a_shard_holds_them(scene: Scene, brick: Obj
 # -- bad input ------------------------------------------------------------------------------------
 
 
-def test_a_backend_that_draws_no_grains_refuses_them() -> None:
+def test_a_backend_that_draws_no_grains_refuses_them(scene: Scene, brick: ObjectAsset) -> None:
+    for name in set(BACKENDS) - set(DRAW_GRAINS):
+        with pytest.raises(RenderConfigError, match="does not draw grains"):
+            load_backend(name).prepare(scene, [brick])
     with pytest.raises(RenderConfigError, match="does not draw grains"):
         check_grains("maniskill")
     item = Item(id="granular-00000", params={"kind": "granular"})

@@ -152,14 +152,31 @@ def test_a_time_step_that_diverges_is_told_and_never_gives_numbers_that_are_none
     crowd += np.random.default_rng(0).uniform(-1e-4, 1e-4, crowd.shape)
     with pytest.raises(DivergedError):
         Simulator(crowd, SimulatorConfig(radius=R), device="cpu").advance(1)
+    box = trimesh.creation.box([0.02, 0.02, 0.02])
+    body = Body(grid=distance_grid(box.vertices, box.faces, spacing=0.005, margin=0.01))
+    thrown = Simulator(
+        [[0, 0, 0.03], [0.1, 0, R]], SimulatorConfig(radius=R), bodies=[body], device="cpu",
+        velocities=np.full((2, 3), 1e38),
+    )  # fmt: skip
+    with pytest.raises(DivergedError, match="no number"):
+        thrown.advance(50)  # positions become infinite, then no numbers, and nothing crashes
     with pytest.raises(GrainsError, match="finite"):
         Simulator([[0, 0, np.nan]], SimulatorConfig(radius=R))
+
+
+def test_a_device_that_is_not_there_is_told() -> None:
+    import warp as wp
+
+    if not wp.is_cuda_available():
+        with pytest.raises(GrainsError, match="no CUDA device"):
+            Simulator([[0, 0, 1.0]], SimulatorConfig(), device="cuda:0")
 
 
 @pytest.mark.parametrize(
     "wrong",
     [{"radius": 0.0}, {"timestep": -1.0}, {"friction": -0.1}, {"iterations": 0},
-     {"relaxation": 2.0}, {"baumgarte": 1.5}, {"cycle": (1.0, 0.0)}, {"margin": 2.0}],
+     {"relaxation": 2.0}, {"relaxation": 1.5}, {"baumgarte": 1.5}, {"cycle": (1.0, 0.0)},
+     {"margin": 2.0}],
 )  # fmt: skip
 def test_wrong_numbers_are_refused_by_name(wrong: dict[str, Any]) -> None:
     with pytest.raises(GrainsError, match=next(iter(wrong))):
