@@ -19,8 +19,8 @@ if [ "$codename" = bookworm ]; then
   from=(-t bookworm-backports)
   list=/etc/apt/sources.list.d/backports.sources
   if [ ! -e "$list" ]; then
-    mirror=$(sed -n 's/^URIs: *\([^ ]*\).*/\1/p' /etc/apt/sources.list.d/*.sources 2>/dev/null | head -n 1)
-    [ -n "$mirror" ] || mirror=$(sed -n 's/^deb *\([^ ]*\).*/\1/p' /etc/apt/sources.list | head -n 1)
+    mirror=$(sed -n 's/^URIs: *\([^ ]*\).*/\1/p' /etc/apt/sources.list.d/*.sources 2>/dev/null | head -n 1 || true)
+    [ -n "$mirror" ] || mirror=$(sed -n 's/^deb *\([^ ]*\).*/\1/p' /etc/apt/sources.list | head -n 1 || true)
     cat >"$list" <<EOF
 Types: deb
 URIs: $mirror

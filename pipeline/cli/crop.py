@@ -65,7 +65,7 @@ def crop(
     """
     from schemas.errors import SchemaError
     from stages.crop import CropError
-    from stages.crop.files import read_spec, write_ply
+    from stages.crop.files import read_image, read_spec, write_ply
     from stages.robot.deploy import ON_THE_ORIGIN, RobotCrop, read_table
     from stages.robot.errors import EndOfRecordingError
 
@@ -100,9 +100,21 @@ def crop(
         finally:
             camera.close()
     except (CropError, SchemaError) as error:
-        raise UserError(str(error)) from error
+        hint, mask = "", given["segment"]
+        if mask and not given["segments"] and "segment" in str(error):
+            hint = (
+                f"\n{mask} holds the ids {_ids_in(read_image(mask))}; 1 is taken for the table and "
+                '2.. for objects, say otherwise with --segments "object:0=1"'
+            )
+        raise UserError(f"{error}{hint}") from error
     except OSError as error:
         raise UserError(f"cannot write {out}: {error}") from error
+
+
+def _ids_in(image: Any) -> str:
+    """The first few values of a segment image."""
+    found = sorted(set(image.reshape(-1).tolist()))
+    return ", ".join(map(str, found[:8])) + (", ..." if len(found) > 8 else "")
 
 
 def _source(capture: str, given: dict[str, Any]) -> Any:

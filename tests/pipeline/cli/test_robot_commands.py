@@ -46,8 +46,9 @@ def test_calibrate_then_crop_by_what_stands_on_the_table(robot: tuple[Path, Fram
     assert "tilt       2.29 degrees" in said
     pose = read_table(folder / "table.json")[1]
     assert pose[3] == pytest.approx(math.cos(0.02), abs=1e-6)
-    said = run(folder, "crop", folder / "frame.npz", "--crop-spec", folder / "crop.json",
-               "--table", folder / "table.json", "--on-table", "--out", folder / "a.ply")  # fmt: skip
+    spec, table = folder / "crop.json", folder / "table.json"
+    said = run(folder, "crop", folder / "frame.npz", "--crop-spec", spec, "--table", table,
+               "--on-table", "--out", folder / "a.ply")  # fmt: skip
     assert "300 points in the world frame" in said
     expected = segmented(frame, OnTheTable(table_pose=pose)).crop(SPEC)
     points = read_cloud(folder / "a.ply").points.astype(np.float32)
