@@ -4,9 +4,11 @@ from pathlib import Path
 
 import click
 
+from pipeline.cli.options import OUTPUT
+
 
 @click.command()
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out", type=OUTPUT)
 @click.option(
     "--to", type=click.Path(path_type=Path), help="File to write.  [default: OUT/report.html]"
 )
@@ -27,4 +29,4 @@ def report(out: Path, to: Path | None, no_pictures: bool) -> None:
     alarms = write_report(out, target, pictures=not no_pictures)
     for alarm in alarms:
         click.echo(f"alarm: {alarm.what}")
-    click.echo(f"report: {target}, {target.stat().st_size / 1e6:.1f} MB, {len(alarms)} alarms")
+    click.echo(f"report: {target}, {len(alarms)} alarms")

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from pipeline.cli import complete
+from pipeline.cli.options import OUTPUT
 from pipeline.errors import UserError
 
 RENDERERS = ("auto", "open3d", "numpy")
@@ -15,7 +16,7 @@ FILMS = (".gif", ".mp4")
 
 
 @click.command()
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out", type=OUTPUT)
 @click.option("--split", help="train, val or test; the first that has the scene by default.")
 @click.option("--scene", help="Scene id; the first by default.")
 @click.option("--view", "number", type=int, help="View of the scene; the first by default.")

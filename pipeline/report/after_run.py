@@ -5,13 +5,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from stages.storage import is_remote
+
 REPORT = "report.html"
 TIMEOUT_S = 600.0
 
 
 def report_after_run(out: Path, say: Callable[[str], None]) -> None:
     """In a process of its own, which may crash or take too long; either is one line."""
-    command = [sys.executable, "-m", "pipeline", "report", str(out.resolve())]
+    place = str(out if is_remote(out) else out.resolve())
+    command = [sys.executable, "-m", "pipeline", "report", place]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False

@@ -31,6 +31,10 @@ NOT_HERE = {
     "--web": "a server; tests/pipeline/viewer/test_viewer.py drives it",
     "my_leap.yaml": "a hand of the reader; test_docs.py lints the page's own",
     "configs/demo.yaml": "the demo; `make demo` and test_commands.py plan it",
+    "realsense:": "a camera; tests/stages/robot has recordings",
+    "calibrate-table CAPTURE": "tests/pipeline/cli/test_robot_commands.py",
+    "hand-eye poses.json": "tests/pipeline/cli/test_robot_commands.py",
+    "configs/granular.yaml": "minutes; tests/stages/scene/granular fills smaller bins",
     "configs/classifier.yaml": "half an hour; docs/train.md tells what it gave",
 }
 """What is not run here, by a part of the command, and where it is."""

@@ -10,14 +10,17 @@ from click.testing import CliRunner
 
 from pipeline.cli import main
 from pipeline.registry import Registry
+from pipeline.report.after_run import REPORT, report_after_run
 from pipeline.report.alarms import alarms
 from pipeline.report.charts import histogram
 from pipeline.report.drawn import Pictures
 from pipeline.report.facts import Facts, StageWork, gather, spread
 from pipeline.report.page import page
 from stages.shard.read import PointCloudDataset
+from stages.storage import output_path, write_bytes
 from tests.browser import chromium
 from tests.panda_dataset import panda_records
+from tests.s3 import new_place, server
 
 
 @pytest.fixture(scope="module")
@@ -185,3 +188,25 @@ def test_what_is_no_output_is_one_message(tmp_path: Path) -> None:
     made = report(tmp_path)
     assert made.exit_code == 2
     assert "holds neither blocks nor a dataset" in made.output
+
+
+@pytest.mark.slow
+def test_the_report_of_a_dataset_on_an_object_store_lies_beside_it(out, tmp_path, monkeypatch):
+    """The same page as of the folder, and a picture of the same cloud."""
+    monkeypatch.setenv("GRASP_CLOUDS_CACHE", str(tmp_path / "cache"))
+    with server():
+        place = output_path(new_place("demo"))
+        for path in sorted(p for p in out.rglob("*") if p.is_file() and p.name != REPORT):
+            write_bytes(place / path.relative_to(out).as_posix(), path.read_bytes())
+        said: list[str] = []
+        report_after_run(place, said.append)
+        assert said == [f"report: {place / REPORT}, 0 alarms"]
+        here = tmp_path / "here.html"
+        assert report(out, "--to", here).exit_code == 0
+        there = (place / REPORT).read_text(encoding="utf-8")
+        body = '<h2 id="alarms">'  # above it stand the name of the output and notes with its place
+        assert there.split(body)[1] == here.read_text().split(body)[1]
+        target = tmp_path / "cloud.png"
+        drawn = CliRunner().invoke(main, ["view", str(place), "--save", str(target)])
+        assert drawn.exit_code == 0, drawn.output
+        assert target.stat().st_size > 1000
