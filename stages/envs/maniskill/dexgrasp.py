@@ -1,8 +1,6 @@
 """`DexGrasp`: scene records as ManiSkill sub-scenes, with or without a hand.
 
-Sub-scene i holds scene i. Equal objects (mesh, scale) are one actor over the sub-scenes that hold
-them, built in sorted order, since PhysX's contacts depend on the order of insertion. Works on one
-environment on the CPU and on any number on CUDA.
+Sub-scene i holds scene i. One environment on the CPU, any number on CUDA.
 """
 
 import copy
@@ -26,7 +24,13 @@ from stages.envs.errors import EnvConfigError
 from stages.envs.maniskill.agent_table import AGENTS, agent_entry
 from stages.envs.maniskill.agents import agent_class
 from stages.envs.maniskill.judge import judge
-from stages.envs.maniskill.scenes import HAND_BIT, GraspScene, Physics, SceneActors
+from stages.envs.maniskill.scenes import (
+    HAND_BIT,
+    GraspScene,
+    Physics,
+    SceneActors,
+    unit_rows,
+)
 
 Float = NDArray[np.float64]
 NEAR, FAR = 0.01, 30.0  # m; int16 millimetres end at 32.767
@@ -172,7 +176,7 @@ class DexGrasp(BaseEnv):
                     poses[i][:, :2] += xy * self.object_jitter
             self.contents.set_object_poses(poses)
             if self.agent is not None:
-                self.agent.reset(self.agent.rest_qpos)
+                self.agent.reset(self.agent.rest_qpos.repeat(len(env_idx), 1))
                 self.agent.robot.set_root_pose(self.contents.poses([self.agent.rest_pose]))
 
     def set_cameras(self, T_world_cam: Float) -> None:
@@ -199,7 +203,7 @@ class DexGrasp(BaseEnv):
 
     def target_pose(self) -> Float:
         """(N, 7) world <- target object."""
-        return self.target.pose.raw_pose.cpu().numpy().astype(np.float64)
+        return unit_rows(self.target.pose.raw_pose)
 
     def saved_state(self) -> dict[str, Any]:
         """Poses, joints, velocities and what the controllers aim at, copied."""
