@@ -46,6 +46,11 @@ def _freeze() -> None:
     gc.freeze()
 
 
+def _check_count(scenes: Sequence[GraspScene], count: int) -> None:
+    if len(scenes) != count:
+        raise EnvConfigError(f"DexGrasp: expected {count} scenes, got {len(scenes)}")
+
+
 @register_env("DexGrasp")
 class DexGrasp(BaseEnv):
     """Objects on tables, or in the air, and perhaps a hand.
@@ -79,8 +84,7 @@ class DexGrasp(BaseEnv):
         **kwargs: Any,
     ) -> None:
         count = len(scenes) if num_envs is None else num_envs
-        if count != len(scenes) or count < 1:
-            raise EnvConfigError(f"DexGrasp: expected {count} scenes, got {len(scenes)}")
+        _check_count(scenes, max(count, 1))
         if camera is not None and camera.distortion:
             raise EnvConfigError(
                 "DexGrasp: SAPIEN's cameras have no lens distortion; undistort the intrinsics, or "
@@ -101,12 +105,9 @@ class DexGrasp(BaseEnv):
         self._blind = False
         super().__init__(*args, num_envs=count, robot_uids=robot_uids, **kwargs)
 
-    # Building ------------------------------------------------------------------------------
-
     def rebuild(self, scenes: Sequence[GraspScene], seed: Any = None) -> None:
         """Replace what the sub-scenes hold; as many scenes as there are sub-scenes."""
-        if len(scenes) != self.num_envs:
-            raise EnvConfigError(f"DexGrasp: expected {self.num_envs} scenes, got {len(scenes)}")
+        _check_count(scenes, self.num_envs)
         _freeze()
         self.grasp_scenes = tuple(scenes)
         self._blind = True  # nobody reads the observation of this reset
@@ -159,8 +160,6 @@ class DexGrasp(BaseEnv):
         if self.normals:
             configs.append(CameraConfig(uid="normals", shader_pack="default", **common))
         return configs
-
-    # State ---------------------------------------------------------------------------------
 
     def _initialize_episode(self, env_idx: torch.Tensor, options: dict[str, Any]) -> None:
         """Objects as in the scene records, moved sideways by `object_jitter`; hand at rest.
@@ -230,8 +229,6 @@ class DexGrasp(BaseEnv):
     def _get_obs_agent(self) -> dict[str, Any]:
         return super()._get_obs_agent() if self.agent is not None else {}
 
-    # What is seen --------------------------------------------------------------------------
-
     def capture(self, sensor: str = "camera", **textures: bool) -> dict[str, torch.Tensor]:
         """Pictures of all sub-scenes, (N, H, W, C); `textures` as in `Camera.get_obs`."""
         wanted = dict.fromkeys(("rgb", "depth", "position", "segmentation"), False) | textures
@@ -276,8 +273,6 @@ class DexGrasp(BaseEnv):
             for n, link in enumerate(self.agent.robot.links):
                 out[link._objs[i].entity.per_scene_id] = first + n
         return out
-
-    # What counts ---------------------------------------------------------------------------
 
     def contact_forces(self) -> torch.Tensor:
         """(L, N, 3) N, of every contact link on the target."""
