@@ -1,7 +1,7 @@
 """A blade that pushes grains and a bucket that digs in them, seen by two depth cameras.
 
-    python examples/08_tools_in_grains.py bulldoze [folder]
-    python examples/08_tools_in_grains.py dig [folder]
+    python examples/08_tools_in_grains.py bulldoze [folder] [number of grains]
+    python examples/08_tools_in_grains.py dig [folder] [number of grains]
 
 Tools move as they are told and feel nothing; what the grains do to them is read as a force, and a
 task may stop when it is more than a robot can give. The ego camera rides on the tool, the sky
@@ -27,7 +27,7 @@ from stages.scene.granular.sdf import distance_grid
 from stages.scene.granular.simulator import Simulator
 from stages.scene.granular.start import layers
 
-RADIUS, HALF_X, HALF_Y, COUNT = 0.006, 0.17, 0.1, 1600
+RADIUS, HALF_X, HALF_Y = 0.006, 0.17, 0.1
 EGO = Intrinsics(fx=180.0, fy=180.0, cx=120.0, cy=90.0, width=240, height=180)
 SKY = SkyCamera(half_x=HALF_X, half_y=HALF_Y, height=0.3, pixel=0.002)
 
@@ -73,7 +73,7 @@ TASKS = {
 }  # fmt: skip
 
 
-def main(name: str, folder: Path) -> None:
+def main(name: str, folder: Path, count: int) -> None:
     task = TASKS[name]
     folder.mkdir(parents=True, exist_ok=True)
     config = SimulatorConfig(radius=RADIUS)
@@ -82,7 +82,7 @@ def main(name: str, folder: Path) -> None:
     )
     grid = distance_grid(mesh.vertices, mesh.faces, spacing=0.002, margin=config.reach)
     tool = Body(grid=grid, position=task.start)
-    grains = layers(COUNT, HALF_X, HALF_Y, 0.0, RADIUS, np.random.default_rng(0))
+    grains = layers(count, HALF_X, HALF_Y, 0.0, RADIUS, np.random.default_rng(0))
     sim = Simulator(grains, config, container=Box(half_x=HALF_X, half_y=HALF_Y), bodies=[tool])
     sim.drive(0, pose=[0, 0, 1, 1, 0, 0, 0])  # out of the way while the grains fall
     sim.advance(700)
@@ -121,4 +121,5 @@ def shown(depth: np.ndarray, height: int) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2] if len(sys.argv) > 2 else "data/out/tools"))
+    given = [*sys.argv[1:], *("bulldoze", "data/out/tools", "1600")[len(sys.argv) - 1 :]]
+    main(given[0], Path(given[1]), int(given[2]))

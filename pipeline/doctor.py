@@ -40,6 +40,7 @@ PACKAGES: dict[str, tuple[tuple[str, str], ...]] = {
         ("open3d", "open3d-cpu"),
         ("sapien", "sapien"),
         ("mani_skill", "mani_skill"),
+        ("warp", "warp-lang"),
     ),
 }
 NEEDED = {"numpy", "click", "pyarrow", "tensorstore", "zarr", "mujoco", "embreex", "trimesh",

@@ -21,6 +21,10 @@ def agree(out: Path, reference: str, other: str, target: Path | None) -> None:
     """Compare the labels in OUT: confusion per hand and object, flips by margin.
 
     MuJoCo is the reference; by default its `tabletop` against ManiSkill's `rollout`.
+
+    \b
+    python -m pipeline agree data/out/demo --save agree.json
+    python -m pipeline agree data/out/demo --reference fc --other tabletop
     """
     from pipeline.agreement import lines, pair_labels, read_labels, report
 

@@ -18,7 +18,7 @@ from pipeline.saved import load_saved
 from pipeline.store import Store
 from pipeline.summary import explain
 
-KINDS = ("floating", "tabletop", "clutter", "granular")
+KINDS: tuple[str, ...] = ("floating", "tabletop", "clutter", "granular")
 
 
 @click.command()

@@ -199,6 +199,16 @@ def open_album(
     return album
 
 
+def replay_frame(play: Replay, surface: HandSurface, frame: int, title: str) -> Shown:
+    """One snapshot of a replay: the object and the hand, without cloud and cameras."""
+    return Shown(
+        title=title,
+        cloud=Paint(points=np.zeros((0, 3)), colours=np.zeros((0, 3), np.uint8)),
+        hand=tuple(surface.meshes(play.hand_qpos[frame])),
+        things=(play.placed(frame),),
+    )
+
+
 def frustum(T_world_cam: Float, camera: Intrinsics) -> tuple[Float, NDArray[np.int64]]:
     """Corners (5, 3) m, world, the centre first, and the 8 edges (8, 2) of a camera's pyramid."""
     from schemas.frames import transform_points

@@ -13,7 +13,7 @@ from pipeline.errors import CannotDrawError, UserError
 from pipeline.pictures.hand import Mesh
 from pipeline.pictures.points import HAND_COLOUR
 from pipeline.pictures.sheet import OBJECT_COLOUR
-from pipeline.viewer.album import FRUSTUM, POSES, Album, Shown
+from pipeline.viewer.album import FRUSTUM, POSES, Album, Shown, replay_frame
 from pipeline.viewer.film import RATE
 from schemas.frames import matrix_to_pose
 from stages.shard.errors import DatasetError, UnknownChoiceError
@@ -95,16 +95,13 @@ class WebPage:
     def _play(self, _: Any) -> None:
         with self._lock:
             try:
-                replay, surface = self.album.replay(), self.album.surface()
+                play, surface = self.album.replay(), self.album.surface()
             except (UserError, DatasetError, UnknownChoiceError) as error:
                 self._title.content = f"**{error}**"
                 return
-            title = f"{replay.title} (stored: {replay.stored})"
-            none = self.album.shown().cloud
-            empty = type(none)(points=np.zeros((0, 3)), colours=np.zeros((0, 3), np.uint8))
-            for i in range(0, len(replay.hand_qpos), 2):
-                hand = tuple(surface.meshes(replay.hand_qpos[i]))
-                self._show(Shown(title=title, cloud=empty, hand=hand, things=(replay.placed(i),)))
+            title = f"{play.title} (stored: {play.stored})"
+            for i in range(0, len(play.hand_qpos), 2):
+                self._show(replay_frame(play, surface, i, title))
                 time.sleep(1 / RATE)
 
     def _show(self, shown: Shown) -> None:

@@ -10,7 +10,7 @@ from pipeline.errors import UserError
 from pipeline.pictures.hand import Mesh
 from pipeline.pictures.points import HAND_COLOUR
 from pipeline.pictures.sheet import OBJECT_COLOUR
-from pipeline.viewer.album import Album, Shown, frustum
+from pipeline.viewer.album import Album, Shown, frustum, replay_frame
 from pipeline.viewer.film import RATE
 from stages.shard.errors import DatasetError, UnknownChoiceError
 
@@ -30,7 +30,6 @@ class Window:
         self.o3d: Any = open3d
         self.album, self.say = album, say
         self.cameras = True
-        self._playing: Any = None
         self._vis: Any = self.o3d.visualization.VisualizerWithKeyCallback()
 
     def start(self, *, visible: bool = True) -> None:
@@ -91,18 +90,10 @@ class Window:
 
     def play(self) -> None:
         """The chosen grasp, simulated again, in the window."""
-        replay = self.album.replay()
-        self.say(f"{replay.title} (stored: {replay.stored})")
-        surface = self.album.surface()
-        empty = self.album.shown().cloud
-        for i in range(len(replay.hand_qpos)):
-            shown = Shown(
-                title=replay.title,
-                cloud=type(empty)(points=np.zeros((0, 3)), colours=np.zeros((0, 3), np.uint8)),
-                hand=tuple(surface.meshes(replay.hand_qpos[i])),
-                things=(replay.placed(i),),
-            )
-            self.redraw(shown, reset=i == 0, quiet=True)
+        play, surface = self.album.replay(), self.album.surface()
+        self.say(f"{play.title} (stored: {play.stored})")
+        for i in range(len(play.hand_qpos)):
+            self.redraw(replay_frame(play, surface, i, play.title), reset=i == 0, quiet=True)
             self._vis.poll_events()
             self._vis.update_renderer()
             time.sleep(1 / RATE / 4)

@@ -6,7 +6,7 @@ from stages.contract import OPTIONAL, PLAN_ONLY
 from stages.scene.errors import SceneConfigError
 from stages.scene.granular.config import GrainsConfig
 
-KINDS = ("floating", "tabletop", "clutter", "granular")
+KINDS: tuple[str, ...] = ("floating", "tabletop", "clutter", "granular")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

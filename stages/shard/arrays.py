@@ -47,10 +47,12 @@ def cloud_arrays(
     clouds: Sequence[Sequence[Cloud]],
     split: str,
     regions: Mapping[str, Regions] | None = None,
+    grains: bool = False,
 ) -> ShardArrays:
     """Arrays of one shard; `clouds[i]` are those of `scenes[i]`. Both come sorted.
 
     `regions`: by hand, the contact regions whose visibility is stored; None stores none.
+    `grains`: some scene of the dataset has grains, so every shard says which of its own have.
     """
     flat = [cloud for of_scene in clouds for cloud in of_scene]
     frames = {cloud.frame for cloud in flat}
@@ -84,7 +86,7 @@ def cloud_arrays(
         "scenes/table_size": _joined([s.table_size for s in scenes], "float64", (2,)),
         "scenes/settle_time": np.array([s.settle_time for s in scenes], np.float64),
     }
-    arrays |= _optional_arrays(flat) | _grain_arrays(scenes)
+    arrays |= _optional_arrays(flat) | (_grain_arrays(scenes) if grains else {})
     groups: dict[str, dict[str, Any]] = {"scenes": {}} | ({} if not regions else {"visibility": {}})
     for hand, of_hand in sorted((regions or {}).items()):
         found, groups[f"visibility/{hand}"] = visibility_arrays(scenes, clouds, of_hand)
@@ -124,9 +126,7 @@ def _optional_arrays(clouds: Sequence[Cloud]) -> dict[str, Array]:
 
 
 def _grain_arrays(scenes: Sequence[Scene]) -> dict[str, Array]:
-    """What scenes with grains have more; nothing when there are none."""
-    if not any(scene.has_grains for scene in scenes):
-        return {}
+    """What scenes with grains have more, and no data for the others."""
 
     def placed(name: str) -> Array:
         return np.concatenate(

@@ -197,10 +197,8 @@ class CloudTable:
             small = {f: read_array(shard / f) for f in _SMALL}
             if "distortion" in there:
                 small["distortion"] = read_array(shard / "distortion")
-            # a shard without grains in a dataset that has some
-            buried = np.full(len(small["scenes/object_index"]), np.nan)
             if BURIED in there:
-                buried = read_array(shard / BURIED)
+                small[BURIED] = read_array(shard / BURIED)
             if f"visibility/{self.hand}/share" in there:
                 for key in ("row_offsets", *VISIBILITY):
                     path = shard / "visibility" / str(self.hand) / key
@@ -225,7 +223,7 @@ class CloudTable:
                         ),
                         "object_poses": small["scenes/object_pose"][a:b],
                     }
-                    | ({"buried_fraction": buried[a:b]} if BURIED in self.optional else {})
+                    | ({"buried_fraction": small[BURIED][a:b]} if BURIED in small else {})
                     for scene_id, (a, b) in zip(
                         root["scene_ids"],
                         pairwise(small["scenes/object_offsets"].tolist()),

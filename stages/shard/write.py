@@ -63,6 +63,7 @@ def write_dataset(
     statistics: dict[str, Any] = {}
     frames: set[str] = set()
     optional: set[str] = set()
+    grains = any(scene.has_grains for scene in ordered)
     regions = contact_regions(config, grasps, assets, contacts)
     try:
         for split in sorted({s.split for s in ordered} | set(splits.values())):
@@ -72,7 +73,7 @@ def write_dataset(
                 part = mine[start : start + config.scenes_per_shard]
                 clouds = [sorted(clouds_of(s.scene_id), key=lambda c: c.view) for s in part]
                 _check_clouds(part, clouds)
-                content = cloud_arrays(part, clouds, split, regions)
+                content = cloud_arrays(part, clouds, split, regions, grains)
                 optional |= {name for name in content.arrays if field_of(name).optional}
                 frames |= {cloud.frame for of_scene in clouds for cloud in of_scene}
                 if len(frames) > 1:

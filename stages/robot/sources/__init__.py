@@ -13,8 +13,8 @@ REALSENSE = "realsense:"
 def open_source(what: str | Path, convention: Path | None = None) -> CaptureSource:
     """The source that `what` names.
 
-    - `realsense:` or `realsense:SERIAL`, a live camera, or `realsense:FILE.bag`, its recording;
-    - a folder or `.bag` that `Recorder` or ROS 2 wrote (`recording.json`, `metadata.yaml`);
+    - `realsense:`, `realsense:SERIAL`: a live camera; `realsense:FILE.db3` (`.bag`): its recording;
+    - a folder that `Recorder` wrote;
     - `FILE.npz` with `depth`, `intrinsics` and more (`stages/robot/sources/recording.py`);
     - a `capture.json`, or a folder with one;
     - with `convention`, a `CaptureConfig` in JSON: the folder, the file or the common beginning of

@@ -1,4 +1,4 @@
-"""An Intel RealSense camera, or its `.bag` recording, through `pyrealsense2`.
+"""An Intel RealSense camera, or its recording (`.bag`, `.db3`), through `pyrealsense2`.
 
 Depth is in the camera's own unit with 0 for missing; its K has pixel centres at whole numbers.
 """
@@ -16,6 +16,7 @@ from stages.robot.errors import CaptureError, EndOfRecordingError
 from stages.robot.frame import Frame
 
 TIMEOUT_MS = 5000
+LAST_MS = 2000  # a recording is read as fast as it goes, so that this wait is its end
 LIBRARY = "pyrealsense2"
 
 
@@ -31,7 +32,7 @@ def load_library() -> Any:
 
 
 class RealSenseSource:
-    """Frames of the camera with serial number `device` ("" the first found), or of a `.bag` file.
+    """Frames of the camera with serial number `device` ("" the first found), or of a recording.
 
     `frames` replaces the camera by anything else that waits for framesets, a `syncer` for example.
     Colour is aligned to depth where the camera gives it.
@@ -49,7 +50,7 @@ class RealSenseSource:
     ) -> None:
         self._rs: Any = load_library()
         self.name = f"realsense:{device}"
-        self._recorded = device.endswith(".bag")
+        self._recorded = device.endswith((".bag", ".db3"))
         self._pipeline: Any = None
         self._frames: Any = frames
         self._align: Any = self._rs.align(self._rs.stream.depth)
@@ -84,10 +85,11 @@ class RealSenseSource:
         if self._frames is None:
             raise CaptureError(f"{self.name}: is closed")
         try:
-            found = self._frames.wait_for_frames(TIMEOUT_MS)
+            found = self._frames.wait_for_frames(LAST_MS if self._recorded else TIMEOUT_MS)
         except RuntimeError as error:
-            kind = EndOfRecordingError if self._recorded else CaptureError
-            raise kind(
+            if self._recorded:
+                raise EndOfRecordingError(f"{self.name}: no more frames: {error}") from error
+            raise CaptureError(
                 f"{self.name}: no frame within {TIMEOUT_MS / 1000:g} s: {error}; is the camera "
                 "still connected?"
             ) from error

@@ -21,6 +21,7 @@ from pipeline.viewer.album import frustum, open_album
 from pipeline.viewer.film import turntable
 from schemas.camera import Intrinsics
 from schemas.frames import invert, look_at, transform_points
+from stages.shard.clouds import CloudTable
 from tests.browser import chromium
 from tests.panda_dataset import panda_records
 from tests.program import ROOT
@@ -166,6 +167,32 @@ def test_a_window_opens_and_its_keys_turn_the_pages(out, tmp_path):
     changed = [bool((a != b).any()) for a, b in pairwise(pictures)]
     assert changed[:7] == [True] * 7  # S A V B G F P
     assert not changed[7]  # R
+
+
+def test_open3d_reads_what_export_writes(out, tmp_path):
+    """The points of the dataset, bit for bit, with open3d's own reader."""
+    done = CliRunner().invoke(
+        main, ["export", str(out), "--format", "ply", "--to", str(tmp_path / "clouds")]
+    )
+    assert done.exit_code == 0, done.output
+    files = sorted((tmp_path / "clouds" / "train").glob("*.ply"))
+    program = (
+        "import sys, numpy as np, open3d\n"
+        "clouds = [np.asarray(open3d.io.read_point_cloud(f).points) for f in sys.argv[2:]]\n"
+        "np.savez(sys.argv[1], *clouds)\n"
+    )
+    target = tmp_path / "read.npz"
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(target), *map(str, files)],
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    table = CloudTable(out=out, split="train")
+    with np.load(target) as read:
+        theirs = [read[f"arr_{i}"] for i in range(len(files))]
+    ours = [cloud["points"] for cloud in table.read(0, len(table))]
+    assert len(theirs) == len(ours) == 12
+    assert all(np.array_equal(a, b) for a, b in zip(theirs, ours, strict=True))
 
 
 def first_line(process: "subprocess.Popen[str]", timeout_s: float = 120) -> str:

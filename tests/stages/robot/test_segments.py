@@ -24,6 +24,7 @@ from stages.robot.segments import (
     points_above,
     segmented,
 )
+from stages.robot.sources.recording import frame_arrays
 from stages.robot.table import calibrate_table
 from tests.captures import ALL, needs_captures
 from tests.program import ROOT
@@ -260,3 +261,26 @@ def test_the_robot_s_side_needs_numpy_alone() -> None:
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "['schemas', 'stages']"
+
+
+def test_the_example_runs_in_a_robot_s_install(tmp_path: Path) -> None:
+    """numpy alone on the path: a dataset's crop, a recorded frame, segments, a table, a cloud."""
+    folder = Path(str(np.__file__)).parent
+    for name in ("numpy", "numpy.libs"):
+        if (folder.parent / name).is_dir():
+            (tmp_path / name).symlink_to(folder.parent / name)
+    spec = CropSpec()
+    manifest = {"crop": spec.to_dict(), "crop_digest": spec.digest()}
+    (tmp_path / "dataset.json").write_text(json.dumps(manifest))
+    np.savez(tmp_path / "frame.npz", **frame_arrays(scene()[0]))
+    program = (
+        f"import sys, runpy\nsys.path[:0] = [{str(ROOT)!r}, {str(tmp_path)!r}]\n"
+        f"sys.argv = ['', {str(tmp_path)!r}, {str(tmp_path / 'frame.npz')!r}]\n"
+        f"runpy.run_path({str(ROOT / 'examples' / '04_crop_on_robot.py')!r}, run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-E", "-c", program], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert "points in the camera frame, crop" in done.stdout
+    assert "objects [2, 3]" in done.stdout

@@ -4,6 +4,7 @@ import json
 import re
 import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -304,16 +305,59 @@ def test_a_frame_checks_what_goes_together() -> None:
             a_frame(**more)
 
 
+def soft_intrinsics(rs: Any) -> Any:
+    intrinsics = rs.intrinsics()
+    intrinsics.width, intrinsics.height = 64, 48
+    intrinsics.fx, intrinsics.fy, intrinsics.ppx, intrinsics.ppy = 60.0, 62.0, 32.0, 22.5
+    intrinsics.model, intrinsics.coeffs = rs.distortion.brown_conrady, [0.0] * 5
+    return intrinsics
+
+
+def test_a_recording_of_a_realsense_is_played_back(tmp_path: Path) -> None:
+    """Written by the library's own recorder, read through the camera's code path."""
+    rs = pytest.importorskip("pyrealsense2")
+    device = rs.software_device()
+    sensor, video = device.add_sensor("Depth"), rs.video_stream()
+    video.type, video.index, video.uid, video.fmt = rs.stream.depth, 0, 1, rs.format.z16
+    video.width, video.height, video.fps, video.bpp = 64, 48, 30, 2
+    video.intrinsics = soft_intrinsics(rs)
+    profile = sensor.add_video_stream(video)
+    sensor.add_read_only_option(rs.option.depth_units, 0.001)
+    device.register_info(rs.camera_info.name, "software")
+    file = tmp_path / "tape.db3"
+    recorder = rs.recorder(str(file), device)
+    recorded = recorder.query_sensors()[0]
+    queue = rs.frame_queue(20)
+    recorded.open(recorded.get_stream_profiles()[0])
+    recorded.start(queue)
+    for number in range(1, 5):
+        frame = rs.software_video_frame()
+        frame.pixels, frame.stride, frame.bpp = np.full((48, 64), 500 + number, np.uint16), 128, 2
+        frame.timestamp, frame.frame_number = 1000.0 * number, number
+        frame.domain = rs.timestamp_domain.system_time
+        frame.profile, frame.depth_units = profile.as_video_stream_profile(), 0.001
+        sensor.on_video_frame(frame)
+        assert queue.wait_for_frame(60_000).get_frame_number() == number
+    recorded.stop()
+    recorded.close()
+    del recorder
+    source = open_source(f"realsense:{file}")
+    for number in range(1, 5):
+        found = source.read()
+        assert found.depth == pytest.approx(0.5 + number / 1000, abs=1e-6)
+        assert found.time == number
+        assert (found.intrinsics.cx, found.intrinsics.cy) == (32.5, 23.0)
+    with pytest.raises(EndOfRecordingError, match="no more frames"):
+        source.read()
+    source.close()
+
+
 def test_a_realsense_gives_its_own_points() -> None:
     """The library's own software device: real frames, and the library's own deprojection."""
     rs = pytest.importorskip("pyrealsense2")
     from stages.robot.sources.realsense import RealSenseSource
 
-    device = rs.software_device()
-    intrinsics = rs.intrinsics()
-    intrinsics.width, intrinsics.height = 64, 48
-    intrinsics.fx, intrinsics.fy, intrinsics.ppx, intrinsics.ppy = 60.0, 62.0, 32.0, 22.5
-    intrinsics.model, intrinsics.coeffs = rs.distortion.brown_conrady, [0.0] * 5
+    device, intrinsics = rs.software_device(), soft_intrinsics(rs)
     sensors = []
     for i, (stream, form, size) in enumerate(
         ((rs.stream.depth, rs.format.z16, 2), (rs.stream.color, rs.format.rgb8, 3))

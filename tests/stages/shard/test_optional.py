@@ -220,3 +220,45 @@ def test_visibility_is_stored_when_asked_for_and_joins_the_grasps(tmp_path, reco
     records.write(tmp_path)
     assert verify_dataset(tmp_path) == []
     assert isinstance(records.scenes[0], Scene)
+
+
+def test_grains_and_buried_fractions_come_back(record_maker, tmp_path):
+    """Some scenes of some shards have grains; the others say so with NaN."""
+    records = record_maker()
+    rng = np.random.default_rng(0)
+
+    def buried(scene):
+        if int(scene.scene_id[-1]) % 4:
+            return scene
+        count = len(scene.object_ids)
+        return replace(
+            scene, grain_positions=rng.random((5, 3)).astype(np.float32), grain_radius=0.01,
+            bin_size=np.ones(3), buried_fraction=rng.random(count), exposed_area=rng.random(count),
+        )  # fmt: skip
+
+    records = replace(records, scenes=[buried(scene) for scene in records.scenes])
+    records.write(tmp_path)
+    assert verify_dataset(tmp_path) == []
+    assert "scenes/buried_fraction" in load_manifest(tmp_path)["optional"]
+    of = {s.scene_id: s for s in records.scenes}
+    known = 0
+    for fuse in (False, True):
+        data = PointCloudDataset(tmp_path, hand="jaw", protocol="fc", fuse=fuse)
+        for item in data:
+            scene = of[item["scene_id"]]
+            count = len(scene.object_ids)
+            expected = scene.buried_fraction if scene.has_grains else np.full(count, np.nan)
+            np.testing.assert_array_equal(item["buried_fraction"].numpy(), expected)
+            slot = item["grasps"]["object_slot"].numpy()
+            np.testing.assert_array_equal(item["grasps"]["buried_fraction"], expected[slot])
+            known += int(scene.has_grains)
+        batch = data.collate([data[0], data[1]])
+        assert len(batch["buried_fraction"]) == len(batch["object_poses"])
+    assert known > 0
+    shard = read_shard(tmp_path / "shards" / "train-00000.zarr").arrays
+    offsets = shard["scenes/grain_offsets"].tolist()
+    first = of["tabletop-00000"]
+    np.testing.assert_array_equal(shard["scenes/grain_position"][: offsets[1]],
+                                  first.grain_positions)  # fmt: skip
+    records.write(tmp_path / "cut", config=ShardConfig(scenes_per_shard=1, chunk_points=50))
+    assert dataset_digest(tmp_path / "cut") == dataset_digest(tmp_path)

@@ -7,19 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from mani_skill.envs.tasks.tabletop.pick_cube import PickCubeEnv
 
+from stages.envs.maniskill.dexgrasp import DexGrasp
+from stages.envs.maniskill.greenscreen import REAL_SEGMENT, Greenscreen
 from stages.robot.errors import OverlayError
 from stages.robot.twin import Overlay
+from tests.maniskill_scenes import K as SCENE_K
+from tests.maniskill_scenes import eye, three
 from tests.vulkan import need_vulkan
-
-need_vulkan()
-
-from mani_skill.envs.tasks.tabletop.pick_cube import PickCubeEnv  # noqa: E402
-
-from stages.envs.maniskill.dexgrasp import DexGrasp  # noqa: E402
-from stages.envs.maniskill.greenscreen import REAL_SEGMENT, Greenscreen  # noqa: E402
-from tests.maniskill_scenes import K as SCENE_K  # noqa: E402
-from tests.maniskill_scenes import eye, three  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*precision lowered by casting:UserWarning")
 SIZE = 128
@@ -48,6 +44,11 @@ def drawn(**values: Any) -> dict[str, np.ndarray]:
         return pictures(env)
     finally:
         env.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _draws() -> None:
+    need_vulkan()
 
 
 @pytest.fixture(scope="module")

@@ -191,7 +191,7 @@ def test_a_cloud_may_keep_grains_and_a_shard_holds_them(scene: Scene, brick: Obj
         grain_radius=0.0, bin_size=np.zeros(0), buried_fraction=np.zeros(0),
         exposed_area=np.zeros(0),
     )  # fmt: skip
-    content = cloud_arrays([scene, plain], [[cloud, bare], []], "train")
+    content = cloud_arrays([scene, plain], [[cloud, bare], []], "train", grains=True)
     assert check_content(content) == []
     arrays = content.arrays
     assert arrays["scenes/grain_offsets"].tolist() == [0, len(scene.grain_positions)] + [
