@@ -8,10 +8,13 @@ import pytest
 import torch
 
 from schemas.records import GraspSet
+from stages.contract import Item
 from stages.envs.base import BaseEnv, build_env
 from stages.envs.config import EnvConfig, MjEnvConfig, MsEnvConfig, RolloutConfig
 from stages.envs.errors import EnvConfigError
 from stages.envs.maniskill.env import MsEnv
+from stages.grasp.config import GraspConfig
+from stages.grasp.stage import GraspStage
 from tests.maniskill_scenes import a_scene
 from tests.solids import box_asset, jaw_grasps, jaw_row
 
@@ -85,6 +88,20 @@ def test_a_floating_object_is_held_without_a_lift(agent: str) -> None:
     roots = done.rollouts[0].qpos[:, :3]
     moved = np.abs(roots - roots[0]).max()
     assert (moved == 0.0) if static else (moved < 1e-3)  # a static base is pinned, bit for bit
+
+
+def test_a_rig_lifts_by_its_arm() -> None:
+    """An arm with a hand: closed by the fingers, raised by inverse kinematics, base fixed."""
+    config = GraspConfig(hands=("xarm7_ability",), grasps_per_object=2, chunk=2)
+    stage, box = GraspStage(), box_asset((0.06, 0.04, 0.08))
+    items = stage.plan(config, {"assets": [Item(id="box", tags={"split": "train"})]})
+    [found] = stage.run(items, {("assets", "box"): box}, config, {items[0].id: 0})
+    with ms("xarm7_ability") as env:
+        done = env.evaluate(found.record, box, rollouts=True)
+    assert [r.outcome for r in done.results] == ["ok", "ok"]
+    for result, rollout in zip(done.results, done.rollouts, strict=True):
+        assert result.lift == pytest.approx(0.2, abs=0.01)
+        assert np.ptp(rollout.qpos[:, :7], axis=0).max() < 1e-6
 
 
 def test_bad_rows_are_coded_and_bad_calls_refused(env: MsEnv) -> None:
