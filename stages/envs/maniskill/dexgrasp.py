@@ -1,8 +1,6 @@
 """`DexGrasp`: scene records as ManiSkill sub-scenes, with or without a hand.
 
-Sub-scene i holds scene i. Equal objects (mesh, scale) are one actor over the sub-scenes that hold
-them, built in sorted order, since PhysX's contacts depend on the order of insertion. Works on one
-environment on the CPU and on any number on CUDA.
+Sub-scene i holds scene i. One environment on the CPU, any number on CUDA.
 """
 
 import copy
@@ -26,7 +24,13 @@ from stages.envs.errors import EnvConfigError
 from stages.envs.maniskill.agent_table import AGENTS, agent_entry
 from stages.envs.maniskill.agents import agent_class
 from stages.envs.maniskill.judge import judge
-from stages.envs.maniskill.scenes import HAND_BIT, GraspScene, Physics, SceneActors
+from stages.envs.maniskill.scenes import (
+    HAND_BIT,
+    GraspScene,
+    Physics,
+    SceneActors,
+    unit_rows,
+)
 
 Float = NDArray[np.float64]
 NEAR, FAR = 0.01, 30.0  # m; int16 millimetres end at 32.767
@@ -40,6 +44,11 @@ def _freeze() -> None:
     """ManiSkill collects garbage at every rebuild; what the imports left need not be looked at."""
     gc.collect()
     gc.freeze()
+
+
+def _check_count(scenes: Sequence[GraspScene], count: int) -> None:
+    if len(scenes) != count:
+        raise EnvConfigError(f"DexGrasp: expected {count} scenes, got {len(scenes)}")
 
 
 @register_env("DexGrasp")
@@ -75,8 +84,7 @@ class DexGrasp(BaseEnv):
         **kwargs: Any,
     ) -> None:
         count = len(scenes) if num_envs is None else num_envs
-        if count != len(scenes) or count < 1:
-            raise EnvConfigError(f"DexGrasp: expected {count} scenes, got {len(scenes)}")
+        _check_count(scenes, max(count, 1))
         if camera is not None and camera.distortion:
             raise EnvConfigError(
                 "DexGrasp: SAPIEN's cameras have no lens distortion; undistort the intrinsics, or "
@@ -97,12 +105,9 @@ class DexGrasp(BaseEnv):
         self._blind = False
         super().__init__(*args, num_envs=count, robot_uids=robot_uids, **kwargs)
 
-    # Building ------------------------------------------------------------------------------
-
     def rebuild(self, scenes: Sequence[GraspScene], seed: Any = None) -> None:
         """Replace what the sub-scenes hold; as many scenes as there are sub-scenes."""
-        if len(scenes) != self.num_envs:
-            raise EnvConfigError(f"DexGrasp: expected {self.num_envs} scenes, got {len(scenes)}")
+        _check_count(scenes, self.num_envs)
         _freeze()
         self.grasp_scenes = tuple(scenes)
         self._blind = True  # nobody reads the observation of this reset
@@ -156,8 +161,6 @@ class DexGrasp(BaseEnv):
             configs.append(CameraConfig(uid="normals", shader_pack="default", **common))
         return configs
 
-    # State ---------------------------------------------------------------------------------
-
     def _initialize_episode(self, env_idx: torch.Tensor, options: dict[str, Any]) -> None:
         """Objects as in the scene records, moved sideways by `object_jitter`; hand at rest.
 
@@ -172,7 +175,7 @@ class DexGrasp(BaseEnv):
                     poses[i][:, :2] += xy * self.object_jitter
             self.contents.set_object_poses(poses)
             if self.agent is not None:
-                self.agent.reset(self.agent.rest_qpos)
+                self.agent.reset(self.agent.rest_qpos.repeat(len(env_idx), 1))
                 self.agent.robot.set_root_pose(self.contents.poses([self.agent.rest_pose]))
 
     def set_cameras(self, T_world_cam: Float) -> None:
@@ -199,7 +202,7 @@ class DexGrasp(BaseEnv):
 
     def target_pose(self) -> Float:
         """(N, 7) world <- target object."""
-        return self.target.pose.raw_pose.cpu().numpy().astype(np.float64)
+        return unit_rows(self.target.pose.raw_pose)
 
     def saved_state(self) -> dict[str, Any]:
         """Poses, joints, velocities and what the controllers aim at, copied."""
@@ -225,8 +228,6 @@ class DexGrasp(BaseEnv):
 
     def _get_obs_agent(self) -> dict[str, Any]:
         return super()._get_obs_agent() if self.agent is not None else {}
-
-    # What is seen --------------------------------------------------------------------------
 
     def capture(self, sensor: str = "camera", **textures: bool) -> dict[str, torch.Tensor]:
         """Pictures of all sub-scenes, (N, H, W, C); `textures` as in `Camera.get_obs`."""
@@ -272,8 +273,6 @@ class DexGrasp(BaseEnv):
             for n, link in enumerate(self.agent.robot.links):
                 out[link._objs[i].entity.per_scene_id] = first + n
         return out
-
-    # What counts ---------------------------------------------------------------------------
 
     def contact_forces(self) -> torch.Tensor:
         """(L, N, 3) N, of every contact link on the target."""

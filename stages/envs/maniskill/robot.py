@@ -18,6 +18,7 @@ from stages.envs.errors import EnvConfigError
 from stages.envs.maniskill.agents import HandAgent
 from stages.envs.maniskill.controllers import LedPosController
 from stages.envs.maniskill.reindex import columns
+from stages.envs.maniskill.scenes import unit_rows
 from stages.envs.maniskill.urdf import ROOT_JOINTS
 
 Float = NDArray[np.float64]
@@ -61,7 +62,7 @@ class Robot:
         """(N, 7 + J) world."""
         root = self.articulation.links_map[self.agent.root_link].pose.raw_pose
         joints = self.articulation.get_qpos()[:, self._columns]
-        return torch.cat([root, joints], dim=1).cpu().numpy().astype(np.float64)
+        return unit_rows(torch.cat([root, joints], dim=1))
 
     def place(self, qpos: Float) -> None:
         """Put the hands at `qpos` (N, 7 + J), at rest, their drives aimed there."""
@@ -89,11 +90,11 @@ class Robot:
         """(N, A) action of the present controller for `qpos` (N, 7 + J), in action order."""
         target = self._observed(qpos)
         if self.base == "virtual":
-            base = self.articulation.pose.raw_pose.cpu().numpy().astype(np.float64)
+            base, roots = unit_rows(self.articulation.pose.raw_pose), qpos[:, :7]
             T = np.stack(
                 [
-                    invert(pose_to_matrix(_unit(b))) @ pose_to_matrix(_unit(q))
-                    for b, q in zip(np.broadcast_to(base, (len(qpos), 7)), qpos[:, :7], strict=True)
+                    invert(pose_to_matrix(b)) @ pose_to_matrix(q)
+                    for b, q in zip(np.broadcast_to(base, roots.shape), roots, strict=True)
                 ]
             )
             where = columns(self.observed, ROOT_JOINTS)
@@ -152,10 +153,3 @@ class Robot:
 
     def _pose(self, poses: Float) -> Pose:
         return Pose.create(self._tensor(poses))
-
-
-def _unit(pose: Float) -> Float:
-    """`pose` (7,) with its float32 quaternion made a unit one again."""
-    out = np.array(pose, np.float64)
-    out[3:] /= np.linalg.norm(out[3:])
-    return out

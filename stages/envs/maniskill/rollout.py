@@ -55,7 +55,9 @@ class _Plan:
     lift: Float
 
 
-def plan_targets(row: GraspInput, hand: HandSpec, config: RolloutConfig, asset: ObjectAsset) -> Any:
+def plan_targets(
+    row: GraspInput, hand: HandSpec, config: RolloutConfig, asset: ObjectAsset
+) -> _Plan:
     """Targets of `row`; StoppedError when it is invalid, or when an arm cannot lift that high."""
     row.check(len(hand.joint_names))
     start, grasp, squeeze = (
@@ -210,6 +212,7 @@ class RolloutRunner:
                 contacts_grasp=int(at_grasp[i]),
                 contacts_squeeze=int(at_squeeze[i]),
                 contacts_end=int(end["contact_links"][i]),
+                contact_number=-1,  # not measured here
                 lift=float(end["lift"][i]),
                 rollout=rollout,
             )  # fmt: skip

@@ -87,6 +87,13 @@ def grouped(scenes: Sequence[GraspScene], physics: Physics) -> list[Group]:
     return [groups[key] for key in sorted(groups)]
 
 
+def unit_rows(poses: torch.Tensor) -> Float:
+    """(N, 7) float64 poses whose quaternions, float32 in PhysX, are unit ones again."""
+    out = poses.cpu().numpy().astype(np.float64)
+    out[:, 3:7] /= np.linalg.norm(out[:, 3:7], axis=1, keepdims=True)
+    return out
+
+
 class SceneActors:
     """Objects and tables of all sub-scenes in a ManiSkill scene; `target` is their merged view.
 
