@@ -25,6 +25,11 @@ def calibrate_table(
 
     With a camera pose (--pose, or the capture's own): the table's height and tilt in that world.
     Without one: the camera's pose in a world on the table.
+
+    \b
+    python -m pipeline calibrate-table realsense: --out table.json
+    python -m pipeline calibrate-table m2t2/00 --convention configs/captures/m2t2.json
+    python -m pipeline calibrate-table frame.npz --pose T_world_cam.json
     """
     from schemas.errors import SchemaError
     from stages.crop import CropError

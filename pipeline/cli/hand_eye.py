@@ -18,6 +18,10 @@ def hand_eye(measurements: Path, check: Path | None, out: Path | None) -> None:
 
     MEASUREMENTS is JSON: "mount" ("hand": the camera moves with the hand; "base": it stands, the
     board moves), "T_base_hand" and "T_cam_board", N matrices (4, 4) each.
+
+    \b
+    python -m pipeline hand-eye poses.json --out T_world_cam.json
+    python -m pipeline hand-eye poses.json --check T_world_cam.json
     """
     import json
 

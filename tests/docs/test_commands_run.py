@@ -50,7 +50,8 @@ INSTEAD = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """mine.yaml, meshes/, a depth image with its mask and pose, a frame and poses of a robot, and two finished outputs."""
+    """mine.yaml, meshes/, a depth image with its mask and pose, a frame and poses of a robot, and
+    two finished outputs."""
     here = tmp_path_factory.mktemp("reader")
     (here / "meshes").mkdir()
     trimesh.creation.box((60, 40, 90)).export(here / "meshes" / "carton.obj")
