@@ -28,7 +28,8 @@ def calibrate_table(
 
     \b
     python -m pipeline calibrate-table realsense: --out table.json
-    python -m pipeline calibrate-table frame.npz --pose T_world_cam.npy
+    python -m pipeline calibrate-table m2t2/00 --convention configs/captures/m2t2.json
+    python -m pipeline calibrate-table frame.npz --pose T_world_cam.json
     """
     from schemas.errors import SchemaError
     from stages.crop import CropError

@@ -62,6 +62,10 @@ def crop(
         --segment mask.npy --dataset data/out/demo --out cloud.ply
     python -m pipeline crop depth.png --intrinsics camera.json \\
         --crop-spec crop.json --pose T.npy --out cloud.ply
+    python -m pipeline crop realsense: --dataset data/out/demo --on-table \\
+        --table table.json --out cloud.ply
+    python -m pipeline crop uoc/000000 --convention configs/captures/uoc.json \\
+        --dataset data/out/demo --on-table --out cloud.ply
     """
     from schemas.errors import SchemaError
     from stages.crop import CropError

@@ -20,8 +20,8 @@ def hand_eye(measurements: Path, check: Path | None, out: Path | None) -> None:
     board moves), "T_base_hand" and "T_cam_board", N matrices (4, 4) each.
 
     \b
-    python -m pipeline hand-eye measurements.json --out T_hand_cam.json
-    python -m pipeline hand-eye later.json --check T_hand_cam.json
+    python -m pipeline hand-eye poses.json --out T_world_cam.json
+    python -m pipeline hand-eye poses.json --check T_world_cam.json
     """
     import json
 

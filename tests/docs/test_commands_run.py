@@ -1,8 +1,10 @@
 """Every command that a page shows is run, in a folder that holds what the pages speak of."""
 
+import json
 import re
 import shlex
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,10 @@ from click.testing import CliRunner
 from PIL import Image
 
 from pipeline.cli import main
+from stages.robot.sources.recording import frame_arrays
 from tests.program import ROOT, pipeline
+from tests.stages.robot.test_hand_eye import measured
+from tests.stages.robot.test_segments import scene
 
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 CONFIG = """\
@@ -42,12 +47,15 @@ INSTEAD = {
     "--scenes 200": "--scenes 3",
     "--scenes 40": "--scenes 3",
     "allegro_right": "panda_gripper",
+    "realsense:": "frame.npz",
+    "CAPTURE": "bare.npz",
 }
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """mine.yaml, meshes/, a depth image with its mask and pose, and two finished outputs."""
+    """mine.yaml, meshes/, a depth image with its mask and pose, a frame and poses of a robot, and
+    two finished outputs."""
     here = tmp_path_factory.mktemp("reader")
     (here / "meshes").mkdir()
     trimesh.creation.box((60, 40, 90)).export(here / "meshes" / "carton.obj")
@@ -60,6 +68,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Image.fromarray(depth).save(here / "depth.png")
     Image.fromarray(mask // 2 * 101).save(here / "mask.png")
     np.save(here / "T_base_cam.npy", np.eye(4))
+    frame, _ = scene()
+    bare = replace(frame, T_world_cam=None)
+    np.savez(here / "frame.npz", **frame_arrays(bare))
+    np.savez(here / "bare.npz", **frame_arrays(bare))
+    (here / "T_world_cam.json").write_text(json.dumps(np.asarray(frame.T_world_cam).tolist()))
+    _, hands, boards = measured("base")
+    poses = {"mount": "base", "T_base_hand": np.array(hands).tolist(),
+             "T_cam_board": np.array(boards).tolist()}  # fmt: skip
+    (here / "poses.json").write_text(json.dumps(poses))
     mine = here / "data" / "out" / "mine"
     done = pipeline("run", "all", "--config", here / "mine.yaml", "--out", mine)
     assert done.returncode == 0, done.stdout + done.stderr

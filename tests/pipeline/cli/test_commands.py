@@ -63,7 +63,8 @@ def test_help_is_fast_and_lists_every_command() -> None:
 
 def test_every_command_exists() -> None:
     for name in COMMANDS:
-        assert getattr(import_module(f"pipeline.cli.{name}"), name).name == name
+        module = name.replace("-", "_")
+        assert getattr(import_module(f"pipeline.cli.{module}"), module).name == name
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
