@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Image.fromarray(mask // 2 * 101).save(here / "mask.png")
     np.save(here / "T_base_cam.npy", np.eye(4))
     mine = here / "data" / "out" / "mine"
-    done = pipeline("run", "all", "--config", here / "mine.yaml", "--out", mine)
+    done = pipeline("run", "all", "--config", here / "mine.yaml", "--out", mine, timeout_s=900)
     assert done.returncode == 0, done.stdout + done.stderr
     shutil.copytree(mine, here / "data" / "out" / "demo")
     return here
