@@ -120,7 +120,7 @@ def train(pairs: Pairs, success: np.ndarray, steps: int) -> PointNet:
     model = PointNet(pairs.hand.shape[1])
     # It starts at the share of successes, so that nothing has to be learned to get there: on the
     # way it would score all that has many points alike, and not even shuffled labels gave 0.5.
-    share = float(success.mean())
+    share = float(np.clip(success.mean(), 0.01, 0.99))
     nn.init.constant_(model.all[-1].bias, np.log(share / (1 - share)))
     optimiser = torch.optim.AdamW(model.parameters(), weight_decay=1e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 2e-3, total_steps=steps)

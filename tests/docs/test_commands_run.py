@@ -78,7 +78,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
              "T_cam_board": np.array(boards).tolist()}  # fmt: skip
     (here / "poses.json").write_text(json.dumps(poses))
     mine = here / "data" / "out" / "mine"
-    done = pipeline("run", "all", "--config", here / "mine.yaml", "--out", mine)
+    done = pipeline("run", "all", "--config", here / "mine.yaml", "--out", mine, timeout_s=900)
     assert done.returncode == 0, done.stdout + done.stderr
     shutil.copytree(mine, here / "data" / "out" / "demo")
     return here

@@ -90,7 +90,7 @@ def test_targets_of_make_exist(page: Path) -> None:
 
 def run(*command: object) -> str:
     done = subprocess.run(
-        [sys.executable, *map(str, command)], cwd=ROOT, capture_output=True, text=True, timeout=300
+        [sys.executable, *map(str, command)], cwd=ROOT, capture_output=True, text=True, timeout=900
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
