@@ -16,6 +16,7 @@ SECTIONS = {
     "FcConfig": "label.fc",
     "TabletopConfig": "label.tabletop",
     "DexGraspBenchConfig": "label.dexgraspbench",
+    "RolloutConfig": "label.rollout",
     "MetricsConfig": "label.metrics",
     "ConfidenceConfig": "label.confidence",
 }

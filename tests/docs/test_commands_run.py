@@ -36,6 +36,7 @@ NOT_HERE = {
     "--web": "a server; tests/pipeline/viewer/test_viewer.py drives it",
     "my_leap.yaml": "a hand of the reader; test_docs.py lints the page's own",
     "configs/demo.yaml": "the demo; `make demo` and test_commands.py plan it",
+    "pipeline agree": "labels of two engines; tests/pipeline/test_agreement.py makes some",
     "realsense:": "a camera; tests/stages/robot has recordings",
     "calibrate-table CAPTURE": "tests/pipeline/cli/test_robot_commands.py",
     "hand-eye poses.json": "tests/pipeline/cli/test_robot_commands.py",
