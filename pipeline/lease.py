@@ -1,16 +1,16 @@
 """A lock on an object store: OUT/.lock, made by a conditional PUT and renewed while it is held.
 
 A holder that is killed cannot let go. Its lease is over when it has not renewed it for EXPIRY_S,
-measured by who waits (no clock of another machine is trusted), or at once when it ran on this
-machine and is gone. Two waiters may take over at the same moment: each looks again after SETTLE_S
-and the loser gives up. What two runs of one config could write are the same bytes under the same
-names, so that even then nothing is lost, only done twice.
+measured by who waits (no clock of another machine is trusted), or at once when it ran among the
+processes that this one can see, and is gone. Two waiters may take over at the same moment: each
+looks again after SETTLE_S and the loser gives up. A holder that slept through its own expiry stops
+as soon as it sees the other's lease.
 """
 
+import _thread
 import contextlib
 import json
 import os
-import socket
 import threading
 import time
 import uuid
@@ -32,7 +32,7 @@ POLL_S = 2.0
 def lease(out: Path) -> Generator[None]:
     """Hold OUT/.lock; raises LockedError when another process does."""
     path = out / ".lock"
-    mine = who_we_are() | {"token": uuid.uuid4().hex}
+    mine = who_we_are() | {"token": uuid.uuid4().hex, "system": _system()}
     try:
         while not _create(path, mine):
             _outwait(path, out)
@@ -44,11 +44,18 @@ def lease(out: Path) -> Generator[None]:
         if isinstance(error, LockedError):
             raise
         raise storage_error(out, error) or error from error
-    done = threading.Event()
-    thread = threading.Thread(target=_renew, args=(path, mine, done), daemon=True)
+    done, lost = threading.Event(), threading.Event()
+    thread = threading.Thread(target=_renew, args=(path, mine, done, lost), daemon=True)
     thread.start()
     try:
         yield
+    except KeyboardInterrupt:
+        if not lost.is_set():
+            raise
+        raise LockedError(
+            f"output {out}: another process took over while this one stood still for more than "
+            f"{EXPIRY_S:g} s. What is committed is kept; run again when the other has ended"
+        ) from None
     finally:
         done.set()
         thread.join()
@@ -81,10 +88,8 @@ def _outwait(path: Path, out: Path) -> None:
     first = _read(path)
     end = time.monotonic() + EXPIRY_S
     while time.monotonic() < end:
-        if first is not None and first["host"] == socket.gethostname():
-            if not _lives(first["pid"]):
-                return
-            raise LockedError(in_use(out, first))
+        if first is not None and first.get("system") == _system() and not _lives(first["pid"]):
+            return
         time.sleep(POLL_S)
         now = _read(path)
         if now is None:
@@ -104,7 +109,17 @@ def _lives(pid: object) -> bool:
     return True
 
 
-def _renew(path: Path, body: dict[str, Any], done: threading.Event) -> None:
+def _system() -> str:
+    """What says that two processes see each other: one boot of one machine, one space of pids."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return uuid.uuid4().hex  # nobody's
+
+
+def _renew(path: Path, body: dict[str, Any], done: threading.Event, lost: threading.Event) -> None:
+    """Renew until `done`; when another holds the lease, stop the run as Ctrl-C would."""
     number = 0
     while not done.wait(RENEW_S):
         number += 1
@@ -112,3 +127,7 @@ def _renew(path: Path, body: dict[str, Any], done: threading.Event) -> None:
             held = _read(path)
             if held is None or held.get("token") == body["token"]:
                 write_bytes(path, json.dumps(body | {"renewed": number}).encode())
+                continue
+            lost.set()
+            _thread.interrupt_main()
+            return

@@ -32,6 +32,8 @@ def output_path(text: str | Path) -> Path:
     if found is None:
         return Path(text)
     scheme, rest = found[1], str(text)[found.end() :].rstrip("/")
+    if scheme in ("file", "local"):
+        raise ValueError(f"output {text}: a folder of this machine is given without a scheme")
     try:
         from upath import UPath
 

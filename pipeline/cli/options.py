@@ -103,8 +103,6 @@ def _smoke(values: dict[str, Any]) -> list[str]:
     kinds = [k for k in ("floating", "tabletop", "clutter") if section("scene").get(k) != 0]
     kinds += ["granular"] if section("scene").get("granular") else []  # none by default
     changes = [f"scene.{kind}=1" for kind in kinds]
-    if section("scene").get("granular"):  # none unless asked for
-        changes.append("scene.granular=1")
     if first := list(section("assets").get("objects", []))[:SMOKE_OBJECTS]:
         changes.append("assets.objects=[" + ", ".join(f"'{entry}'" for entry in first) + "]")
     return changes

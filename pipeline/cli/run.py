@@ -19,6 +19,7 @@ from pipeline.runner import run_stages, survey, with_runtime
 from pipeline.saved import save_config
 from pipeline.store import Store
 from pipeline.summary import explain, next_steps, table
+from stages.storage import is_remote
 
 
 @click.command()
@@ -142,7 +143,7 @@ def carry_out(
             raise
         finally:
             executor.close()
-            if executor.local:
+            if executor.local and not is_remote(folder):
                 store.clean()  # of what a stopped worker was writing
         published = None
         for name in wanted.publish:

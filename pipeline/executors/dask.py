@@ -6,6 +6,7 @@ Threads per worker belong to whoever started the cluster; Dask's own nannies set
 OMP_NUM_THREADS=1.
 """
 
+import contextlib
 import heapq
 import logging
 import math
@@ -41,6 +42,7 @@ class DaskExecutor:
         self._scheduler, self._timeout_s, self._return_s = scheduler, timeout_s, return_s
         self._cluster = cluster
         self._slots: dict[str, tuple[int, float]] = {}  # resource or "" -> count, time of it
+        self._seen: set[str] = set()  # resources that some worker offered
         try:
             self._client: Any = self._connect()
         except (OSError, ValueError) as error:
@@ -95,7 +97,14 @@ class DaskExecutor:
         if not task.resource:
             return self.slots
         found = self._count(task.resource)
-        if not found:
+        end = time.monotonic() + (self._return_s if task.resource in self._seen else 0)
+        while not found and time.monotonic() < end:  # a worker that offered it may be restarting
+            time.sleep(1)
+            self._slots.pop(task.resource, None)
+            found = self._count(task.resource)
+        if found:
+            self._seen.add(task.resource)
+        else:
             raise UserError(
                 f"stage {task.stage} asks for a {task.resource} (gpu_stages), and no worker offers "
                 f"one. Start workers with `dask worker ... --resources {task.resource}=1`, or take "
@@ -165,7 +174,12 @@ class _Flight:
 
     def start(self, task: Task) -> None:
         needs = {"resources": {task.resource: 1}} if task.resource else {}
-        future = self._client.submit(work, task, pure=False, retries=0, **needs)
+        try:
+            future = self._client.submit(work, task, pure=False, retries=0, **needs)
+        except Exception as error:
+            if self._client.status == "running":
+                raise
+            raise SchedulerLostError from error
         self.tasks[future] = task
         deadline = time.monotonic() + task.timeout_s
         heapq.heappush(self._deadlines, (deadline, next(self._number), future))
@@ -221,7 +235,8 @@ class _Flight:
             out.append((task, Result(failure=Failure(kind="timed_out", message=message))))
         self._client.cancel(late, force=True)
         if stuck:  # Dask cannot interrupt a running task; its nanny can restart the worker
-            self._client.restart_workers(stuck, timeout=60, raise_for_error=False)
+            with contextlib.suppress(ValueError):  # no nanny: its queue goes on when it comes back
+                self._client.restart_workers(stuck, timeout=60, raise_for_error=False)
         return out
 
 

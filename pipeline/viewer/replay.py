@@ -101,16 +101,21 @@ def _row(out: Path, hand: str, protocol: str, object_id: str, index: int) -> tup
 
 
 def _asset(out: Path, object_id: str) -> ObjectAsset:
-    store = Store(out)
+    """The object as the dataset has it: blocks of other configs may hold it at another scale."""
+    store, said = Store(out), load_manifest(out)["objects"][object_id]
     for path in store.markers("assets"):
         try:
             marker = store.read_marker(path)
             rows = [r for r in marker.rows if r.id == object_id and r.index is not None]
             if rows and (number := rows[0].index) is not None:
-                return decode(ObjectAsset, store.read_arrays(marker)[number])
+                asset = decode(ObjectAsset, store.read_arrays(marker)[number])
+                about = (asset.sha256, asset.scale, asset.mass)
+                if about == (said["sha256"], said["scale"], said["mass_kg"]):
+                    return asset
         except (CorruptBlockError, SchemaError) as error:
             raise CannotDrawError(f"block of {object_id}: {error}") from error
     raise CannotDrawError(
         f"a rollout needs the convex pieces of {object_id}, which are in the blocks of the run and "
-        f"not in the dataset; {out} holds no such block. Run the target assets into it again"
+        f"not in the dataset; {out} holds none with the dataset's own scale and mass. Run the "
+        "target assets into it again"
     )

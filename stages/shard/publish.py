@@ -82,9 +82,11 @@ class StagedShard:
         marker, old = marker_of(self.shard), self.shard.with_name(f".tmp-old-{self.shard.name}")
         marker.unlink(missing_ok=True)
         if is_remote(self.shard):
-            self._upload()
-            publish_bytes(marker, self.marker)
-            self.discard()
+            try:
+                self._upload()
+                publish_bytes(marker, self.marker)
+            finally:
+                self.discard()
             return
         if self.shard.exists():
             shutil.rmtree(old, ignore_errors=True)

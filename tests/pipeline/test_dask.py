@@ -49,7 +49,7 @@ def test_a_scheduler_that_goes_away_is_waited_for(tmp_path: Path, back: bool) ->
     """Killed with its workers once a block is committed, and started again at the same port."""
     data = BASE | {"walk": {"count": 12, "pause_s": 0.3}}
     cluster = Cluster()
-    executor = DaskExecutor(cluster.address, timeout_s=2, return_s=60 if back else 3)
+    executor = DaskExecutor(cluster.address, timeout_s=30, return_s=60 if back else 3)
 
     def fault() -> None:
         while not list((tmp_path / "dask" / "blocks").glob("walk/*.json")):

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from pipeline.errors import LockedError
 from pipeline.files import lock
 from scripts import inject_faults
 from stages.shard.digest import dataset_digest
-from stages.storage import UNREACHABLE, list_files, output_path, read_bytes
+from stages.storage import UNREACHABLE, list_files, output_path, read_bytes, write_bytes
 from tests.pipeline.toy import run_toy
 from tests.s3 import forget_connections, new_place, server
 
@@ -77,7 +78,17 @@ def test_a_run_killed_after_any_put_goes_on(tmp_path: Path) -> None:
         assert run_toy(output_path(place), BASE)[1] == plain
 
 
-def test_who_holds_an_output_is_said_and_the_dead_hold_nothing() -> None:
+def stand_still(out: Path) -> None:
+    """Hold the lock, lose it, and go on until the next renewal sees that."""
+    with lock(out):
+        write_bytes(out / ".lock", b'{"pid": 1, "host": "a", "since": "b"}')
+        for _ in range(1200):
+            time.sleep(0.05)
+
+
+def test_who_holds_an_output_is_said_and_the_dead_hold_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     place = new_place("run")
     script = "import sys, time; from pipeline.files import lock; from stages.storage import "
     script += "output_path\nwith lock(output_path(sys.argv[1])): print('held', flush=True); "
@@ -94,6 +105,10 @@ def test_who_holds_an_output_is_said_and_the_dead_hold_nothing() -> None:
     finally:
         process.kill()
         process.communicate()
+    monkeypatch.setattr("pipeline.lease.RENEW_S", 0.5)
+    with pytest.raises(LockedError, match="another process took over"):
+        stand_still(output_path(place))
+    (output_path(place) / ".lock").unlink()
     with lock(output_path(place)):
         assert b"token" in read_bytes(output_path(place) / ".lock")
     assert not (output_path(place) / ".lock").exists()
@@ -157,6 +172,7 @@ def test_a_store_that_does_not_answer_is_named(
     assert "check the address, the credentials" in text
     for wrong, message in (
         ("s3://bucket", "expected a folder in the bucket"),
+        ("file:///tmp/out", "is given without a scheme"),
         ("nothing://a/b", "nothing"),
     ):
         code, text = inject_faults.call("status", wrong)

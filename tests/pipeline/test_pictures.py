@@ -13,6 +13,7 @@ from pipeline.pictures.points import (
 )
 from schemas.camera import Intrinsics
 from schemas.frames import matrix_to_pose, pose_to_matrix, transform_points
+from tests.vulkan import need_vulkan
 
 CAMERA = Intrinsics(fx=100, fy=100, cx=32, cy=24, width=64, height=48)
 RED, BLUE = np.array([255, 0, 0], np.uint8), np.array([0, 0, 255], np.uint8)
@@ -82,12 +83,9 @@ def test_the_hand_moves_with_its_root_and_its_fingers_open():
 
 def test_open3d_draws_the_same_colours_in_the_same_places():
     """Two renderers, one picture: a red plate before a blue one, as numpy draws them."""
-    from pipeline.doctor import VULKAN, try_program
     from pipeline.pictures.open3d_child import try_draw
 
-    problem = try_program(VULKAN)[1]
-    if problem:
-        pytest.skip(f"no Vulkan device: {problem}")
+    need_vulkan()
     side = np.stack(np.meshgrid(np.linspace(-1, 1, 200), np.linspace(-1, 1, 200)), -1)
     plate = np.concatenate([side.reshape(-1, 2), np.zeros((40000, 1))], axis=1)
     near = plate * [0.1, 0.1, 0] + [-0.05, 0, 0.6]

@@ -124,11 +124,20 @@ def test_a_saved_config_comes_back_and_a_torn_one_is_known(tmp_path: Path) -> No
 def test_extend_only_grows_and_says_all_that_does_not() -> None:
     data = {"assets": {"objects": ["a.obj"]}, "scene": {"floating": 4, "tabletop": 2, "clutter": 0}}
     config = build_config(data, registry=Registry())
-    grown = _grown(config, 5, {"floating": None, "tabletop": 9, "clutter": None}, 32)
+    grown = _grown(
+        config, 5, {"floating": None, "tabletop": 9, "clutter": None, "granular": None}, 32
+    )
     scene = grown.sections["scene"]
     assert (scene.floating, scene.tabletop, scene.clutter) == (5, 9, 0)
     assert grown.sections["grasp"].grasps_per_object == 32
     with pytest.raises(UserError, match="floating scenes: OUT has 4, got 3; grasps: OUT has 16"):
-        _grown(config, 3, {"floating": None, "tabletop": None, "clutter": None}, 8)
+        _grown(
+            config, 3, {"floating": None, "tabletop": None, "clutter": None, "granular": None}, 8
+        )
     with pytest.raises(UserError, match="say what should grow"):
-        _grown(config, None, {"floating": None, "tabletop": None, "clutter": None}, None)
+        _grown(
+            config,
+            None,
+            {"floating": None, "tabletop": None, "clutter": None, "granular": None},
+            None,
+        )
