@@ -71,10 +71,14 @@ def test_a_result_depends_on_nothing_that_ran_before(env: MsEnv) -> None:
         assert np.array_equal(other.rollouts[0].qpos, batch.rollouts[2].qpos)
 
 
-@pytest.mark.parametrize(("mass", "outcome"), [(0.8, "ok"), (1.4, "no_contact")])
-def test_friction_carries_what_coulomb_says(mass: float, outcome: str) -> None:
-    """Two pads of 10 N at 0.6 carry 12 N: 0.8 kg in a lift of 1.8 m/s^2 at most, never 1.4 kg."""
-    with ms(object_mass=mass) as env:
+@pytest.mark.parametrize(
+    ("friction", "mass", "outcome"),
+    [(0.6, 0.8, "ok"), (0.6, 1.4, "no_contact"), (0.3, 0.4, "ok"), (0.3, 0.7, "no_contact")],
+)
+def test_friction_carries_what_coulomb_says(friction: float, mass: float, outcome: str) -> None:
+    """Two pads of 10 N carry 20 N times the friction, in a lift of at most 1.8 m/s^2: 1.03 kg at
+    0.6, 0.52 kg at 0.3; at rest 1.22 and 0.61 kg. Pads that kept 0.6 would carry 0.7 kg."""
+    with ms(friction=friction, object_mass=mass) as env:
         [result] = env.evaluate(jaw_grasps([GOOD]), BOX).results
     assert result.outcome == outcome
 
