@@ -128,6 +128,19 @@ def test_bad_rows_are_coded_and_bad_calls_refused(env: MsEnv) -> None:
         arm.evaluate(jaw_grasps([GOOD]), BOX)
 
 
+@pytest.mark.parametrize(
+    ("agent", "static", "other"), [("panda_gripper", False, PANDA), (PANDA, True, "panda_gripper")]
+)
+def test_a_base_that_the_rollout_does_not_drive_is_refused(
+    agent: str, static: bool, other: str
+) -> None:
+    with (
+        ms(agent, floating_object=static, static_base=static) as env,
+        pytest.raises(EnvConfigError, match=f"use agent: {other}$"),
+    ):
+        env.evaluate(jaw_grasps([GOOD]), BOX)
+
+
 def _rows(grasps: GraspSet, count: int) -> GraspSet:
     names = ("pregrasp_qpos", "grasp_qpos", "squeeze_qpos", "grasp_index")
     return replace(grasps, **{name: getattr(grasps, name)[:count] for name in names})
