@@ -49,6 +49,14 @@ def test_a_box_is_lifted_or_missed_and_every_row_comes_back(env: MsEnv) -> None:
     assert held.contacts_end == 2
     assert held.translation < 0.002
     assert missed.lift == pytest.approx(0.0, abs=1e-3)
+    # the hand does not turn, so the box moves in it by the difference of the two paths
+    config = RolloutConfig()
+    start = round((config.lift_time + config.hold_time) * config.control_freq) + 1
+    for result, path in zip(done.results, done.rollouts, strict=True):
+        between = (path.obj_pose - path.qpos[:, :7])[-start:, :3]
+        slipped = np.linalg.norm(between - between[0], axis=1).max()
+        assert result.translation == pytest.approx(slipped, abs=1e-4)
+    assert missed.translation == pytest.approx(0.2, abs=0.005)
     rollout = done.rollouts[0]
     assert rollout.grasp_index == 10
     assert rollout.scene_id == "here"
@@ -115,6 +123,7 @@ def test_bad_rows_are_coded_and_bad_calls_refused(env: MsEnv) -> None:
     turned[0, 3:7] *= 1.1
     done = env.evaluate(jaw_grasps([broken, GOOD, turned]), BOX)
     assert [r.outcome for r in done.results] == ["invalid_input", "ok", "invalid_input"]
+    assert [r.contact_number for r in done.results] == [-1, -1, -1]
     empty = env.evaluate(_rows(jaw_grasps([GOOD]), 0), BOX)
     assert empty.results == ()
     with pytest.raises(EnvConfigError, match="unknown 'fc'; known: rollout"):
