@@ -126,7 +126,8 @@ CLOUD_FIELDS: dict[str, Field] = {
     ),
     "scenes/settle_time": Field(
         dtype="float64", shape=("scene",), unit="s", frame="", low=0,
-        description="simulated time until at rest",
+        description="simulated time until at rest; of grains, until their root mean square speed was "
+        "low, while single ones may still move",
     ),
     "scenes/buried_fraction": Field(
         dtype="float64", shape=("placed",), unit="", frame="", low=0, high=1, no_data="NaN",

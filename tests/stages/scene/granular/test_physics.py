@@ -221,8 +221,9 @@ def test_forces_at_rest_are_weights() -> None:
     assert grains.contacts().on_grains()[:, 2] == pytest.approx(weight, rel=1e-2)
     assert grains.contacts().count() == 3
     # a tool that is set elsewhere leaves its grain to fall
-    grains.drive(0, pose=[0.0, 0.0, 0.5, 2.0, 0, 0, 0])
-    assert grains.body_pose(0) == pytest.approx([0, 0, 0.5, 1, 0, 0, 0], abs=1e-7)
+    grains.drive(0, pose=[0.1, 0.0, 0.5, 2.0, 0, 0, 0])
+    assert grains.body_pose(0) == pytest.approx([0.1, 0, 0.5, 1, 0, 0, 0], abs=1e-7)
+    assert np.array_equal(grains.contacts().on_body(0), wrench)  # still those of the last step
     grains.advance(20)
     assert grains.contacts().on_body(0) == pytest.approx(np.zeros(6))
     assert grains.velocities()[0, 2] == pytest.approx(-20e-3 * G, rel=1e-2)
@@ -236,6 +237,13 @@ def test_the_cyclic_boundary_returns_grains_with_their_velocity() -> None:
     fallen = G * 1e-6 * 300 * 301 / 2
     assert one.velocities()[0, 2] == pytest.approx(-speed, rel=1e-5)
     assert one.positions()[0, 2] == pytest.approx((0.1 - fallen) % 0.3, abs=1e-5)
+    before, wrapped = one.positions(), False
+    for _ in range(150):
+        one.advance()
+        assert np.array_equal(one.contacts().centres, before)
+        wrapped |= bool(one.positions()[0, 2] > before[0, 2])
+        before = one.positions()
+    assert wrapped
 
 
 # -- many grains ----------------------------------------------------------------------------------
