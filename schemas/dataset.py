@@ -126,8 +126,8 @@ CLOUD_FIELDS: dict[str, Field] = {
     ),
     "scenes/settle_time": Field(
         dtype="float64", shape=("scene",), unit="s", frame="", low=0,
-        description="simulated time until at rest; of grains, until their root mean square speed was "
-        "low, while single ones may still move",
+        description="simulated time until at rest; of grains, until their root mean square "
+        "speed was low, while single ones may still move",
     ),
     "scenes/buried_fraction": Field(
         dtype="float64", shape=("placed",), unit="", frame="", low=0, high=1, no_data="NaN",
@@ -236,8 +236,8 @@ GRASP_FIELDS: dict[str, Field] = {
         description="xyz, wxyz of the object at the end of the last trial",
     ),
     "labels/*/*/translation": _distance(
-        "largest motion of the object over the trials; under rollout in the hand's root frame, from "
-        "the squeeze to the end, no data for a hand on an arm"
+        "largest motion of the object over the trials; under rollout in the hand's root frame, "
+        "from the squeeze to the end, no data for a hand on an arm"
     ),
     "labels/*/*/rotation": Field(
         dtype="float64", shape=("grasp",), unit="rad", frame="", low=0, no_data="NaN",
