@@ -178,7 +178,7 @@ class RolloutConfig:
     floating_object: bool = False  # no table, no gravity, no lift: success is the grasp alone
     static_base: bool = False  # a floating hand's root is pinned at the grasp instead of driven
     object_mass: float | None = 0.1  # kg, as under the other protocols; None keeps the asset's own
-    friction: float = 0.6  # 1, of objects, table and hand alike
+    friction: float = 0.6  # 1, of objects, table and hand alike; ManiSkill's own robots keep theirs
     approach_time: float = 0.2  # s, pregrasp -> grasp
     squeeze_time: float = 0.2  # s, grasp -> squeeze
     settle_time: float = 0.2  # s at the squeeze targets

@@ -24,7 +24,8 @@ MEANINGS: dict[str, str] = {
     },
     ROTATED: "turned past angle_thre",
     INITIAL_PENETRATION: "the pregrasp or grasp pose starts deeper in the object than max_pene",
-    NO_CONTACT: "no contact body touches the object after the squeeze, or after the lift",
+    NO_CONTACT: "no contact body touches the object after the squeeze, or after the lift (rollout: "
+    "no contact link pushes it at the end)",
     SLIPPED: "moved in the hand past lift_slip_thre during the lift",
     OUT_OF_REACH: "the arm of a rig cannot lift that high from where it is",
     NOT_GRASPED: "fewer than two contact links push the object, or none against another (rollout)",

@@ -11,7 +11,7 @@ from schemas.camera import Camera
 from schemas.records import Cloud, ObjectAsset, Scene
 from stages.contract import Item, ItemTable, Outcome
 from stages.crop import crop_pixels
-from stages.render.backends import BACKENDS, check_grains
+from stages.render.backends import BACKENDS, check_grains, check_rays
 from stages.render.backends.protocol import BatchBackend, RenderBackend
 from stages.render.cameras import bounding_middles, file_poses, sample_camera, wrist_mount
 from stages.render.config import CameraConfig, RenderConfig
@@ -40,7 +40,9 @@ class RenderStage:
 
     def plan(self, config: RenderConfig, upstream: Mapping[str, Sequence[Item]]) -> Sequence[Item]:
         """Raises CameraFileError when a file of poses cannot be read or has too few rows, and
-        RenderConfigError when there are grains that the backend does not draw."""
+        RenderConfigError when the backend cannot do what the config or the scenes ask for."""
+        lens = bool(config.camera.distortion)
+        check_rays(config.backend, colour=config.colour, distortion=lens)
         poses = file_poses(config.camera, config.views)
         check_colour(config, upstream)
         mount = wrist_mount(config.camera)

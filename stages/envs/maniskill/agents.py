@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import mani_skill.agents.robots  # noqa: F401  registers ManiSkill's own agents
 import numpy as np
+import sapien
 import torch
 from mani_skill.agents.base_agent import BaseAgent
 from mani_skill.agents.controllers import (
@@ -28,7 +29,7 @@ from stages.envs.maniskill.agent_table import AgentEntry, agent_entry
 from stages.envs.maniskill.controllers import LedPosControllerConfig
 from stages.envs.maniskill.urdf import REACH, ROOT_JOINTS, SapienUrdf, sapien_urdf
 
-FRICTION = (0.6, 0.02)  # 1, m: sliding, torsional; as in MuJoCo
+TORSION = 0.02  # m, torsional friction; as in MuJoCo
 SLIDE_GAINS = (2000.0, 200.0, 200.0)  # N/m, N s/m, N: over critical for a hand of up to 5 kg
 TURN_GAINS = (100.0, 10.0, 50.0)  # Nm/rad, Nm s/rad, Nm
 DELTA = 0.1  # m or rad, the largest step of a delta action
@@ -115,6 +116,17 @@ class HandAgent(_Checked, BaseAgent):
             for one in joint._objs:
                 one.set_armature(np.full((1, 1), armature.get(joint.name, 0.0), np.float32))
 
+    def set_friction(self, sliding: float) -> None:
+        """Of every link: `sliding` (1), and torsional friction of TORSION whatever that is."""
+        material = sapien.physx.PhysxMaterial(sliding, sliding, 0.0)
+        patch = TORSION / sliding if sliding else 0.0  # m: torsional = patch radius times sliding
+        for link in self.robot.links:
+            for one in link._objs:
+                for shape in one.collision_shapes:
+                    shape.set_physical_material(material)
+                    shape.set_patch_radius(patch)
+                    shape.set_min_patch_radius(patch)
+
     @property
     def contact_links(self) -> tuple[str, ...]:
         return self.spec.contact_bodies
@@ -183,23 +195,11 @@ def agent_class(uid: str) -> type[BaseAgent]:
         return type(f"Native_{uid}", (_Native, native), {"uid": uid, "entry": entry})
     spec = load_hand(entry.hand)
     urdf = sapien_urdf(resolve_model(spec.model), spec.root_body, floating=entry.base == "virtual")
-    patch = FRICTION[1] / FRICTION[0]  # m: torsional friction = patch radius times sliding
-    surface = {"material": "hand", "patch_radius": patch, "min_patch_radius": patch}
     values = {
         "uid": uid,
         "spec": spec,
         "entry": entry,
         "urdf": urdf,
         "urdf_path": str(urdf.path),
-        "urdf_config": {
-            "_materials": {
-                "hand": {
-                    "static_friction": FRICTION[0],
-                    "dynamic_friction": FRICTION[0],
-                    "restitution": 0.0,
-                }
-            },
-            "link": {name: dict(surface) for name in urdf.links},
-        },
     }
     return type(f"HandAgent_{uid}", (HandAgent,), values)

@@ -22,7 +22,7 @@ from schemas.frames import matrix_to_pose
 from schemas.records import FIRST_OBJECT
 from stages.envs.errors import EnvConfigError
 from stages.envs.maniskill.agent_table import AGENTS, agent_entry
-from stages.envs.maniskill.agents import agent_class
+from stages.envs.maniskill.agents import HandAgent, agent_class
 from stages.envs.maniskill.judge import judge
 from stages.envs.maniskill.scenes import (
     HAND_BIT,
@@ -59,6 +59,7 @@ class DexGrasp(BaseEnv):
     - `robot_uids`: of `agent_table.AGENTS`, or "none";
     - `floating_object`: no table, and no gravity on the objects;
     - `object_mass` (kg): of every object; None keeps the scene's own;
+    - `friction`: of objects, tables and hands; ManiSkill's own agents keep theirs;
     - `physics`: False makes pictures of the objects, for a renderer, which never steps;
     - `camera`: size and intrinsics of the sensor `camera`; None for no sensor. `normals` adds a
       second one whose normals are those of the faces.
@@ -130,6 +131,8 @@ class DexGrasp(BaseEnv):
         made = agent_class(self.robot_uids)
         where = sapien.Pose([0.0, 0.0, 0.6])  # clear of the objects; a reset puts it at rest
         self.agent = made(self.scene, self._control_freq, self._control_mode, initial_pose=where)
+        if isinstance(self.agent, HandAgent):
+            self.agent.set_friction(self.numbers.friction)
         if self.numbers.collisions:
             for link in self.agent.robot.links:
                 link.set_collision_group_bit(group=2, bit_idx=HAND_BIT, bit=1)

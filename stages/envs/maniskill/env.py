@@ -17,7 +17,7 @@ from stages.envs.base import BaseEnv, Evaluation
 from stages.envs.config import MS_PROTOCOLS, MsEnvConfig
 from stages.envs.errors import EnvConfigError
 from stages.envs.grasp_input import check_grasps, grasp_inputs
-from stages.envs.maniskill.agent_table import agent_entry
+from stages.envs.maniskill.agent_table import agent_entry, hand_uid
 from stages.envs.maniskill.depth import depth_metres
 from stages.envs.maniskill.dexgrasp import NO_ROBOT, DexGrasp
 from stages.envs.maniskill.robot import Robot
@@ -164,6 +164,12 @@ class MsEnv(BaseEnv):
             raise EnvConfigError(
                 f"agent {self.config.agent!r} has no hand file, so no grasps to score; use a hand "
                 "of configs/hands"
+            )
+        pinned = self.config.rollout.static_base
+        if entry.base != "fixed" and (entry.base == "static") != pinned:
+            raise EnvConfigError(
+                f"agent {self.config.agent!r} has a {entry.base} base, but rollout.static_base is "
+                f"{str(pinned).lower()}; use agent: {hand_uid(entry.hand, static_base=pinned)}"
             )
         hand = load_hand(entry.hand)
         check_grasps(hand, grasps, asset, protocol, MS_PROTOCOLS)

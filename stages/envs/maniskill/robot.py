@@ -123,7 +123,8 @@ class Robot:
         names = [joint.name for joint in controller.joints]
         wanted = target[:, columns(self.observed, names)]
         if controller.config.use_delta:
-            wanted = wanted - controller.qpos
+            aimed = controller.config.use_target
+            wanted = wanted - (controller._target_qpos if aimed else controller.qpos)
         if isinstance(controller, LedPosController):
             wanted = wanted[:, controller._leading]
         elif isinstance(controller, PDJointPosMimicController):

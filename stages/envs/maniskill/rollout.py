@@ -140,7 +140,9 @@ class RolloutRunner:
             try:
                 plans[i] = plan_targets(row, self.hand, self.config, asset)
             except StoppedError as stopped:
-                results[i] = GraspResult(outcome=stopped.code, message=str(stopped))
+                results[i] = GraspResult(
+                    outcome=stopped.code, message=str(stopped), contact_number=-1
+                )
         waiting, n = list(plans), self.env.num_envs
         for a, b in pairwise([*range(0, len(waiting), n), len(waiting)]):
             chunk = waiting[a:b]
@@ -171,11 +173,14 @@ class RolloutRunner:
         robot.place(first)
         snapshots: list[tuple[Float, Float]] = []
 
-        def follow(targets: Float) -> None:  # (T, N, 7 + J)
+        def follow(targets: Float) -> list[tuple[Float, Float]]:  # (T, N, 7 + J)
+            states: list[tuple[Float, Float]] = []
             for target in targets:
                 env.control_step(robot, target)
-                if record:
-                    snapshots.append((robot.qpos(), env.target_pose()))
+                states.append((robot.qpos(), env.target_pose()))
+            if record:
+                snapshots.extend(states)
+            return states
 
         close = np.stack([plan.close for plan in plans], axis=1)
         approach = max(1, round(config.approach_time * config.control_freq))
@@ -184,10 +189,11 @@ class RolloutRunner:
         follow(close[approach:])
         at_squeeze = env.evaluate()["contact_links"].cpu().numpy()
         before = _in_hand(robot.qpos(), env.target_pose())
-        follow(np.stack([plan.lift for plan in plans], axis=1))
+        lifted = follow(np.stack([plan.lift for plan in plans], axis=1))
         end = {name: values.cpu().numpy() for name, values in env.evaluate().items()}
-        qpos, pose = robot.qpos(), env.target_pose()
-        after = _in_hand(qpos, pose)
+        qpos, pose = lifted[-1]
+        # of a hand on an arm the root stands still, so its object moves without slipping
+        path = [_in_hand(q, p) for q, p in lifted] if self.hand.mocap else []
         for i, row in enumerate(rows):
             finite = bool(np.isfinite(qpos[i]).all() and np.isfinite(pose[i]).all())
             outcome = _outcome(finite, end, i, config)
@@ -204,11 +210,10 @@ class RolloutRunner:
                 outcome=outcome,
                 direction_success=np.array([False] * 5 + [outcome == OK]),
                 final_object_pose=pose[i],
-                # of a hand on an arm the root stands still, so its object moves without slipping
-                translation=float(np.linalg.norm(after[i][:3] - before[i][:3]))
-                if finite and self.hand.mocap else np.nan,
-                rotation=rotation_angle(before[i][3:], after[i][3:])
-                if finite and self.hand.mocap else np.nan,
+                translation=max((float(np.linalg.norm(now[i][:3] - before[i][:3])) for now in path),
+                                default=np.nan) if finite else np.nan,
+                rotation=max((rotation_angle(before[i][3:], now[i][3:]) for now in path),
+                             default=np.nan) if finite else np.nan,
                 contacts_grasp=int(at_grasp[i]),
                 contacts_squeeze=int(at_squeeze[i]),
                 contacts_end=int(end["contact_links"][i]),

@@ -30,6 +30,11 @@ class GraspScene:
     target: int = 0  # index of the object to grasp
 
     def __post_init__(self) -> None:
+        if self.scene.has_grains:
+            raise EnvConfigError(
+                f"scene {self.scene.scene_id!r}: holds grains and a bin, which ManiSkill's "
+                "sub-scenes do not; use scenes of another kind, or backend: embree for pictures"
+            )
         ids = tuple(asset.object_id for asset in self.assets)
         if ids != tuple(self.scene.object_ids):
             raise EnvConfigError(

@@ -28,11 +28,14 @@ KEPT_FRAMES = 4  # of a scene: one view's, from both eyes
 HIDDEN_SLACK = VISIBLE_SLACK + DEPTH_STEP
 
 
+_Eye = tuple[Intrinsics, bytes]  # with the bytes of T_world_cam
+
+
 @dataclass(kw_only=True, slots=True, eq=False)
 class PreparedScene:
     scene: GraspScene
     hulls: tuple[NDArray[np.float64], ...]
-    frames: dict[bytes, Frame] = field(default_factory=dict)  # by camera
+    frames: dict[_Eye, Frame] = field(default_factory=dict)
 
 
 class ManiSkillBackend:
@@ -62,15 +65,15 @@ class ManiSkillBackend:
         return prepared.hulls
 
     def announce(self, wanted: Sequence[tuple[PreparedScene, Camera]]) -> None:
+        for p, _ in wanted:
+            p.frames.clear()
         for intrinsics in dict.fromkeys(camera.intrinsics for _, camera in wanted):
             mine = [(p, camera) for p, camera in wanted if camera.intrinsics == intrinsics]
             views = [View(scene=p.scene, T_world_cam=camera.T_world_cam) for p, camera in mine]
-            for p, _ in mine:
-                p.frames.clear()
             for (p, camera), frame in zip(
                 mine, self._renderer(intrinsics).render(views), strict=True
             ):
-                p.frames[camera.T_world_cam.tobytes()] = frame
+                p.frames[_eye(camera)] = frame
 
     def render(
         self,
@@ -147,7 +150,7 @@ class ManiSkillBackend:
         return ~hidden
 
     def _frame(self, prepared: PreparedScene, camera: Camera) -> Frame:
-        key = camera.T_world_cam.tobytes()
+        key = _eye(camera)
         if key not in prepared.frames:
             view = View(scene=prepared.scene, T_world_cam=camera.T_world_cam)
             while len(prepared.frames) >= KEPT_FRAMES:
@@ -162,3 +165,7 @@ class ManiSkillBackend:
             )
             self._renderers[intrinsics] = build_renderer(config)
         return self._renderers[intrinsics]
+
+
+def _eye(camera: Camera) -> _Eye:
+    return camera.intrinsics, camera.T_world_cam.tobytes()

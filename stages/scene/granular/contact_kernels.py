@@ -158,7 +158,9 @@ def set_contact(
         found = body_distance(bodies, b, xi)
         n = wp.vec3(found[0], found[1], found[2])
         depth = material.radius - found[3]
-        surface = bodies.velocity[b] + wp.cross(bodies.spin[b], xi - bodies.position[b])
+        # where the grain touches; without spin at its centre, as its own velocity is
+        touch = xi - material.arm * n
+        surface = bodies.velocity[b] + wp.cross(bodies.spin[b], touch - bodies.position[b])
     normal[i, s] = n
     moving[i, s] = surface
     # Baumgarte 1972 inside; outside, just what brings the surfaces together within the step

@@ -165,7 +165,10 @@ def fill(assets: Sequence[ObjectAsset], config: GrainsConfig, rng: np.random.Gen
 
 
 def settle(pile: "Simulator", config: GrainsConfig) -> None:
-    """Advance until at rest. Raises PlacementError("not_at_rest" or "interpenetration")."""
+    """Advance until at rest, by the root mean square speed of all grains.
+
+    Raises PlacementError("not_at_rest" or "interpenetration").
+    """
     window = max(1, round(config.rest_window / (CHUNK * config.timestep)))
     quiet = 0
     speed = 0.0

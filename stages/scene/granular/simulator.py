@@ -72,6 +72,8 @@ class Simulator:
             self._wanted = wp.zeros((n, slots), dtype=float)
             self._flags = wp.zeros(2, dtype=int)
             self._bodies = pack_bodies(bodies, config.reach)
+            # where the last step found its contacts, for `contacts`
+            self._met_x, self._met_bodies = wp.clone(self._x), wp.clone(self._bodies.position)
         self.bodies = len(bodies)
         self._now = 0
         self._material = self._make_material()
@@ -91,7 +93,10 @@ class Simulator:
     def advance(self, steps: int = 1) -> None:
         """Take time steps. Raises DivergedError; the state is then of no use."""
         with wp.ScopedDevice(self.device):
-            for _ in range(steps):
+            for left in reversed(range(steps)):
+                if not left:
+                    wp.copy(self._met_x, self._x)
+                    wp.copy(self._met_bodies, self._bodies.position)
                 self._step()
         self.time += steps * self.config.timestep
         overflow, jumped = self._flags.numpy()
@@ -188,17 +193,15 @@ class Simulator:
         counts = self._counts[self._now].numpy()
         grain = np.repeat(np.arange(len(counts)), counts)
         slot = np.arange(len(grain)) - np.repeat(np.cumsum(counts) - counts, counts)
-        c = self.config
-        speed, place = self._bodies.velocity.numpy(), self._bodies.position.numpy()
         return Contacts(
-            config=c,
+            config=self.config,
             grain=grain,
             partner=self._partners[self._now].numpy()[grain, slot],
             impulse=self._impulse[self._now].numpy()[grain, slot].astype(np.float64),
             normal=self._normal.numpy()[grain, slot].astype(np.float64),
             wanted=self._wanted.numpy()[grain, slot].astype(np.float64),
-            centres=self._x.numpy().astype(np.float64) - c.timestep * self._v.numpy(),
-            body_positions=place - c.timestep * speed.astype(np.float64),
+            centres=self._met_x.numpy().astype(np.float64),
+            body_positions=self._met_bodies.numpy().astype(np.float64),
         )
 
     # -- bodies -------------------------------------------------------------------------------

@@ -3,10 +3,12 @@
 import json
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from schemas.distortion import Distortion
 from schemas.frames import invert, look_at, transform_points
 from schemas.records import ObjectAsset, Scene
 from stages.contract import Item
@@ -130,3 +132,24 @@ def test_a_view_of_nothing_is_coded(scene: Scene, solids: list[ObjectAsset]) -> 
 def test_an_unknown_backend_lists_the_known_ones(scene: Scene, solids: list[ObjectAsset]) -> None:
     with pytest.raises(RenderConfigError, match="choose from embree"):
         run(scene, solids, RenderConfig(backend="opengl"), 1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"colour": True}, r"no render\.colour: true"),
+        (
+            {"camera": CameraConfig(distortion=Distortion(model="brown_conrady", k1=0.1))},
+            r"no render\.camera\.distortion",
+        ),
+    ],
+)
+def test_what_a_rasteriser_cannot_do_is_refused_when_it_is_planned(
+    wrong: dict[str, Any], words: str
+) -> None:
+    item = Item(id="ball", params={"colour": True})
+    upstream = {"scene": [Item(id="s0")], "assets": [item]}
+    with pytest.raises(RenderConfigError, match=f"backend: maniskill has {words}.*embree"):
+        RenderStage().plan(RenderConfig(backend="maniskill", **wrong), upstream)
+    assert RenderStage().plan(RenderConfig(**wrong), upstream)
+    assert RenderStage().plan(RenderConfig(backend="maniskill"), upstream)

@@ -59,8 +59,26 @@ def test_every_agent_is_built_reset_and_stepped(uid: str) -> None:
         assert np.isfinite(moved).all()
         # aimed at where it is, it stays: gravity does not act on it, and no order is mixed up
         assert np.abs(moved[:, :3] - start[:, :3]).max() < 0.01
-        if agent_entry(uid).hand:
-            assert np.abs(moved[:, 7:] - start[:, 7:]).max() < 0.02
+        # coupled joints of ManiSkill's own hands settle on each other
+        slack = 0.02 if agent_entry(uid).hand else 0.04
+        assert np.abs(moved[:, 7:] - start[:, 7:]).max() < slack
+    finally:
+        env.close()
+
+
+@pytest.mark.parametrize("mode", ["pd_joint_delta_pos", "pd_joint_target_delta_pos"])
+def test_steps_end_where_they_are_aimed_whatever_they_start_from(mode: str) -> None:
+    """ManiSkill adds a step to where the arm is, or to where it was aimed before."""
+    env = make("panda", mode)
+    try:
+        env.reset(seed=1)
+        robot = Robot(env)
+        target = robot.qpos()
+        target[0, 7:9] += 0.08
+        for _ in range(3):
+            env.control_step(robot, target)
+            aimed = env.agent.controller.controllers["arm"]._target_qpos[0, :2].numpy()
+            assert np.abs(aimed - target[0, 7:9]).max() < 1e-5
     finally:
         env.close()
 

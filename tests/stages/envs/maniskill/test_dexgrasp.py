@@ -1,6 +1,7 @@
 """Scene records as actors: grouping, order, mass, gravity, and what counts as a grasp."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import gymnasium
 import numpy as np
@@ -111,6 +112,9 @@ def test_what_cannot_be_built_is_refused() -> None:
         GraspScene(scene=one.scene, assets=one.assets[::-1])
     with pytest.raises(EnvConfigError, match="target 3 of 3"):
         GraspScene(scene=one.scene, assets=one.assets, target=3)
+    grains = replace(one.scene, grain_positions=np.zeros((1, 3), np.float32), grain_radius=0.01)
+    with pytest.raises(EnvConfigError, match=f"scene '{grains.scene_id}': holds grains"):
+        GraspScene(scene=grains, assets=one.assets)
     with pytest.raises(EnvConfigError, match="expected 2 scenes, got 1"):
         DexGrasp(scenes=[one], num_envs=2, **QUIET)
     with pytest.raises(EnvConfigError, match="no ManiSkill agent 'nobody'; known: "):

@@ -49,6 +49,14 @@ def test_a_box_is_lifted_or_missed_and_every_row_comes_back(env: MsEnv) -> None:
     assert held.contacts_end == 2
     assert held.translation < 0.002
     assert missed.lift == pytest.approx(0.0, abs=1e-3)
+    # the hand does not turn, so the box moves in it by the difference of the two paths
+    config = RolloutConfig()
+    start = round((config.lift_time + config.hold_time) * config.control_freq) + 1
+    for result, path in zip(done.results, done.rollouts, strict=True):
+        between = (path.obj_pose - path.qpos[:, :7])[-start:, :3]
+        slipped = np.linalg.norm(between - between[0], axis=1).max()
+        assert result.translation == pytest.approx(slipped, abs=1e-4)
+    assert missed.translation == pytest.approx(0.2, abs=0.005)
     rollout = done.rollouts[0]
     assert rollout.grasp_index == 10
     assert rollout.scene_id == "here"
@@ -71,10 +79,14 @@ def test_a_result_depends_on_nothing_that_ran_before(env: MsEnv) -> None:
         assert np.array_equal(other.rollouts[0].qpos, batch.rollouts[2].qpos)
 
 
-@pytest.mark.parametrize(("mass", "outcome"), [(0.8, "ok"), (1.4, "no_contact")])
-def test_friction_carries_what_coulomb_says(mass: float, outcome: str) -> None:
-    """Two pads of 10 N at 0.6 carry 12 N: 0.8 kg in a lift of 1.8 m/s^2 at most, never 1.4 kg."""
-    with ms(object_mass=mass) as env:
+@pytest.mark.parametrize(
+    ("friction", "mass", "outcome"),
+    [(0.6, 0.8, "ok"), (0.6, 1.4, "no_contact"), (0.3, 0.4, "ok"), (0.3, 0.7, "no_contact")],
+)
+def test_friction_carries_what_coulomb_says(friction: float, mass: float, outcome: str) -> None:
+    """Two pads of 10 N carry 20 N times the friction, in a lift of at most 1.8 m/s^2: 1.03 kg at
+    0.6, 0.52 kg at 0.3; at rest 1.22 and 0.61 kg. Pads that kept 0.6 would carry 0.7 kg."""
+    with ms(friction=friction, object_mass=mass) as env:
         [result] = env.evaluate(jaw_grasps([GOOD]), BOX).results
     assert result.outcome == outcome
 
@@ -111,6 +123,7 @@ def test_bad_rows_are_coded_and_bad_calls_refused(env: MsEnv) -> None:
     turned[0, 3:7] *= 1.1
     done = env.evaluate(jaw_grasps([broken, GOOD, turned]), BOX)
     assert [r.outcome for r in done.results] == ["invalid_input", "ok", "invalid_input"]
+    assert [r.contact_number for r in done.results] == [-1, -1, -1]
     empty = env.evaluate(_rows(jaw_grasps([GOOD]), 0), BOX)
     assert empty.results == ()
     with pytest.raises(EnvConfigError, match="unknown 'fc'; known: rollout"):
@@ -122,6 +135,19 @@ def test_bad_rows_are_coded_and_bad_calls_refused(env: MsEnv) -> None:
         env.evaluate(other, BOX)
     with ms("so100") as arm, pytest.raises(EnvConfigError, match="has no hand file"):
         arm.evaluate(jaw_grasps([GOOD]), BOX)
+
+
+@pytest.mark.parametrize(
+    ("agent", "static", "other"), [("panda_gripper", False, PANDA), (PANDA, True, "panda_gripper")]
+)
+def test_a_base_that_the_rollout_does_not_drive_is_refused(
+    agent: str, static: bool, other: str
+) -> None:
+    with (
+        ms(agent, floating_object=static, static_base=static) as env,
+        pytest.raises(EnvConfigError, match=f"use agent: {other}$"),
+    ):
+        env.evaluate(jaw_grasps([GOOD]), BOX)
 
 
 def _rows(grasps: GraspSet, count: int) -> GraspSet:

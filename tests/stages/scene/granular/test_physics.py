@@ -98,6 +98,37 @@ def test_a_slope_that_is_a_mesh_acts_like_a_wall() -> None:
     assert one.positions()[0] @ normal == pytest.approx(R, abs=2e-6)
 
 
+@pytest.mark.parametrize("spin", [True, False])
+def test_a_grain_on_a_turning_cylinder_is_taken_along_at_the_speed_of_its_surface(
+    spin: bool,
+) -> None:
+    """It slides for omega R / (7/2 mu g) = 8.7 ms, then rolls: its lowest point has omega R, and
+    its centre 2/7 of that, as of a ball put on a belt. Without spin its centre sticks to the
+    cylinder as a part of it: omega (R + r)."""
+    radius, omega, mu = 0.03, 8.0, 0.8
+    mesh = trimesh.creation.cylinder(radius, 0.06, sections=128)
+    half = np.sqrt(0.5)
+    body = Body(
+        grid=mesh_grid(mesh, 0.002),
+        position=[0.0, 0.0, 0.0],
+        rotation_wxyz=[half, half, 0.0, 0.0],  # axis along y
+        spin=[0.0, omega, 0.0],
+    )
+    config = SimulatorConfig(radius=R, friction_body=mu, timestep=1e-4, spin=spin)
+    start = [[0.0, 0.0, radius + R]]
+    one = simulator(start, config, container=Ground(floor=False), bodies=[body])
+    one.advance(120 if spin else 450)
+    x, v, w = (a[0].astype(float) for a in (one.positions(), one.velocities(), one.spins()))
+    n = np.array([x[0], 0.0, x[2]]) / np.hypot(x[0], x[2])
+    along = np.array([n[2], 0.0, -n[0]])
+    touching = (v + np.cross(w, -R * n)) @ along
+    if spin:
+        assert touching == pytest.approx(omega * radius, rel=0.01)
+        assert v @ along == pytest.approx(2 / 7 * omega * radius, rel=0.1)
+    else:
+        assert v @ along == pytest.approx(omega * (radius + R), rel=0.01)
+
+
 def test_halving_the_time_step_halves_the_error_of_a_fall_onto_a_slope() -> None:
     """Inelastic impact takes mu (1 + 0) of the normal velocity from the tangential; then it slides.
 
@@ -190,8 +221,9 @@ def test_forces_at_rest_are_weights() -> None:
     assert grains.contacts().on_grains()[:, 2] == pytest.approx(weight, rel=1e-2)
     assert grains.contacts().count() == 3
     # a tool that is set elsewhere leaves its grain to fall
-    grains.drive(0, pose=[0.0, 0.0, 0.5, 2.0, 0, 0, 0])
-    assert grains.body_pose(0) == pytest.approx([0, 0, 0.5, 1, 0, 0, 0], abs=1e-7)
+    grains.drive(0, pose=[0.1, 0.0, 0.5, 2.0, 0, 0, 0])
+    assert grains.body_pose(0) == pytest.approx([0.1, 0, 0.5, 1, 0, 0, 0], abs=1e-7)
+    assert np.array_equal(grains.contacts().on_body(0), wrench)  # still those of the last step
     grains.advance(20)
     assert grains.contacts().on_body(0) == pytest.approx(np.zeros(6))
     assert grains.velocities()[0, 2] == pytest.approx(-20e-3 * G, rel=1e-2)
@@ -205,6 +237,13 @@ def test_the_cyclic_boundary_returns_grains_with_their_velocity() -> None:
     fallen = G * 1e-6 * 300 * 301 / 2
     assert one.velocities()[0, 2] == pytest.approx(-speed, rel=1e-5)
     assert one.positions()[0, 2] == pytest.approx((0.1 - fallen) % 0.3, abs=1e-5)
+    before, wrapped = one.positions(), False
+    for _ in range(150):
+        one.advance()
+        assert np.array_equal(one.contacts().centres, before)
+        wrapped |= bool(one.positions()[0, 2] > before[0, 2])
+        before = one.positions()
+    assert wrapped
 
 
 # -- many grains ----------------------------------------------------------------------------------
