@@ -185,6 +185,26 @@ def test_an_emergency_stop_stops_and_stays(env: RealEnv, pendant: SocketDriver) 
     assert env.get_info()["stopped"] is False
 
 
+def test_an_arm_that_the_pendant_moved_does_not_jump_back(
+    env: RealEnv, pendant: SocketDriver
+) -> None:
+    env.step_qpos(ahead(env, 0, 0.0))
+    pendant.stop()
+    pendant.release()
+    target = pendant.state().qpos
+    for _ in range(30):
+        target[0] -= 0.03
+        pendant.send(target, 0.02)
+    for _ in range(20):
+        pendant.send(target, 0.02)
+    sent = pendant.ask({"op": "state"})["moves"]
+    with pytest.raises(MotionRefusedError, match=r"joint1: is 0\.\d+ away .* nothing was sent"):
+        env.step_qpos(ahead(env, 0, 0.0))
+    assert pendant.ask({"op": "state"})["moves"] == sent
+    env.step_qpos(env.get_qpos())  # from where it is
+    assert env.get_qpos()[0, 7] == pytest.approx(target[0], abs=0.05)
+
+
 def test_stop_of_the_env_itself(env: RealEnv) -> None:
     qpos = ahead(env, 0, 0.0)
     env.stop()
