@@ -101,6 +101,18 @@ def test_no_table_is_told() -> None:
         calibrate_table(replace(frame, depth=wall, T_world_cam=along))
 
 
+def test_a_camera_pose_of_another_convention_is_told() -> None:
+    """OpenGL's y is up and its z backwards: the table would hang upside down over the camera."""
+    from_above = look_at([0.0, -0.5, 0.5], [0.0, 0.0, 0.0])
+    frame = replace(scene()[0], T_world_cam=T)
+    for pose in (T, from_above):
+        gl = pose @ np.diag([1.0, -1.0, -1.0, 1.0])
+        with pytest.raises(CalibrationError, match=r"camera is below the table.*OpenGL|no plane"):
+            calibrate_table(replace(frame, T_world_cam=gl))
+    with pytest.raises(CalibrationError, match=r"leans by 17\d degrees"):
+        calibrate_table(replace(frame, T_world_cam=T @ np.diag([1.0, -1.0, -1.0, 1.0])))
+
+
 @needs_captures
 @pytest.mark.parametrize("name", ["m2t2_00", "m2t2_01"])
 def test_the_table_of_a_real_robot(name: str) -> None:
