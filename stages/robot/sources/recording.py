@@ -110,6 +110,12 @@ def read_frame_file(path: Path) -> Frame:
     found = read_npz(path)
     if lacks := [name for name in ("depth", "intrinsics") if name not in found]:
         raise CaptureError(f"capture {path}: lacks {', '.join(lacks)}; it holds {sorted(found)}")
+    kinds = {"segment_names": "U", "segment_ids": "ui"}
+    if wrong := [n for n, v in found.items() if v.dtype.kind not in kinds.get(n, "buif")]:
+        raise CaptureError(
+            f"capture {path}: expected numbers, and text in segment_names; got "
+            + ", ".join(f"{n} of {found[n].dtype}" for n in wrong)
+        )
     if found["intrinsics"].shape != (6,):
         raise CaptureError(f"capture {path}: intrinsics: expected fx fy cx cy width height")
     if found["depth"].ndim != 2:
@@ -122,12 +128,20 @@ def read_frame_file(path: Path) -> Frame:
     if segment is not None:
         ids = found.get("segment_ids", np.zeros(0, np.uint16))
         names = found.get("segment_names", np.zeros(0, str))
+        if names.ndim != 1 or names.shape != ids.shape:
+            raise CaptureError(
+                f"capture {path}: expected as many segment_names as segment_ids, got shapes "
+                f"{names.shape} and {ids.shape}"
+            )
         table = {str(n): int(i) for n, i in zip(names, ids, strict=True)}
     elif "mask" in found:
         mask = found["mask"].astype(bool)
         if mask.shape != depth.shape:
             raise CaptureError(f"capture {path}: mask {mask.shape} and depth {depth.shape} differ")
         segment, table = mask.astype(np.uint16), {"background": 0, f"{OBJECT}0": 1}
+    time = found.get("time", np.array(np.nan))
+    if time.size != 1:
+        raise CaptureError(f"capture {path}: time: expected one number, got shape {time.shape}")
     return Frame(
         depth=depth,
         intrinsics=Intrinsics.from_array(found["intrinsics"], found.get("distortion", ())),
@@ -135,6 +149,6 @@ def read_frame_file(path: Path) -> Frame:
         segment=segment,
         segment_table=table,
         T_world_cam=found.get("T_world_cam"),
-        time=float(found.get("time", np.nan)),
+        time=float(time.item()),
         name=path.stem,
     )

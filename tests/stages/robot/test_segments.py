@@ -254,10 +254,11 @@ def test_the_dataset_s_crop_and_a_table_in_ten_lines(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text("[]")
     with pytest.raises(CalibrationError, match="calibrate-table writes such a file"):
         read_table(tmp_path / "bad.json")
-    values = table_dict(fit) | {"table_pose": [0, 0, 0]}
-    (tmp_path / "bad.json").write_text(json.dumps(values))
-    with pytest.raises(CalibrationError, match="expected 7 numbers, got 3"):
-        read_table(tmp_path / "bad.json")
+    nan = [float("nan"), 0, 0, 1, 0, 0, 0]
+    for bad in ([0, 0, 0], 5, "abcdefg", None, [[1], 2], {"a": 1}, nan, [10**400] * 7):
+        (tmp_path / "bad.json").write_text(json.dumps(table_dict(fit) | {"table_pose": bad}))
+        with pytest.raises(CalibrationError, match="expected 7 numbers"):
+            read_table(tmp_path / "bad.json")
 
 
 def test_the_robot_s_side_needs_numpy_alone() -> None:
