@@ -28,10 +28,10 @@ INDEX = "recording.json"
 
 
 class Recorder:
-    """Writes frames into `folder`; `close` writes the index, without which it is no recording."""
+    """Writes frames into `folder`; `close` writes the index. What was written reads without it."""
 
     def __init__(self, folder: Path) -> None:
-        if (folder / INDEX).exists():
+        if (folder / INDEX).exists() or any(folder.glob("*.npz")):
             raise CaptureError(f"{folder}: holds a recording already; choose another folder")
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._names = folder, list[str]()
@@ -39,8 +39,10 @@ class Recorder:
     def write(self, frame: Frame) -> None:
         """One file, exactly as the frame is."""
         name = f"{len(self._names):06d}.npz"
-        with (self._folder / name).open("wb") as file:
+        temporary = self._folder / (name + ".tmp")
+        with temporary.open("wb") as file:
             np.savez(file, allow_pickle=False, **frame_arrays(frame))
+        os.replace(temporary, self._folder / name)
         self._names.append(name)
 
     def close(self) -> None:
@@ -63,15 +65,21 @@ class FrameFile:
 
 
 class RecordedSource:
-    """The frames of a recording in order; EndOfRecordingError after the last."""
+    """The frames of a recording in order; EndOfRecordingError after the last.
+
+    Without an index, of a program that ended early, the frames that it had written.
+    """
 
     def __init__(self, folder: Path) -> None:
+        self._next = 0
+        if not (folder / INDEX).exists() and (found := numbered(folder)):
+            self._files = found
+            return
         try:
             index = read_json(folder / INDEX)
             self._files = [folder / str(name) for name in index["frames"]]
         except (OSError, ForeignFileError, TypeError, KeyError) as error:
             raise CaptureError(f"{folder / INDEX}: no recording: {error}") from error
-        self._next = 0
 
     def __len__(self) -> int:
         return len(self._files)
@@ -84,6 +92,11 @@ class RecordedSource:
 
     def close(self) -> None:
         self._next = len(self._files)
+
+
+def numbered(folder: Path) -> list[Path]:
+    """The files that a `Recorder` wrote into `folder`, in order."""
+    return sorted(folder.glob("[0-9]" * 6 + ".npz"))
 
 
 def frame_arrays(frame: Frame) -> dict[str, NDArray[Any]]:

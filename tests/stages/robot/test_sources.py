@@ -297,10 +297,16 @@ def test_a_recording_gives_back_the_bits(tmp_path: Path) -> None:
                 T_world_cam=np.eye(4)),
     ]  # fmt: skip
     recorder = Recorder(tmp_path / "r")
-    for frame in frames:
+    for frame in frames[:2]:
         recorder.write(frame)
-    with pytest.raises(CaptureError, match="expected a folder with capture"):
-        open_source(tmp_path / "r")  # not closed: no recording yet
+    early = open_source(tmp_path / "r")  # not closed: as after a crash
+    np.testing.assert_array_equal(early.read().depth, frames[0].depth)
+    np.testing.assert_array_equal(early.read().depth, frames[1].depth)
+    with pytest.raises(EndOfRecordingError, match="has 2 frames"):
+        early.read()
+    with pytest.raises(CaptureError, match="holds a recording already"):
+        Recorder(tmp_path / "r")
+    recorder.write(frames[2])
     recorder.close()
     source = open_source(tmp_path / "r")
     assert isinstance(source, RecordedSource)
