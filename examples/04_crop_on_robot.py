@@ -37,7 +37,8 @@ def main(dataset: str = "data/out/demo", capture: str = "", convention: str = ""
         f"{len(cloud.points)} points in the {crop.spec.frame} frame, crop "
         f"{crop.spec.digest()[:12]}, objects {sorted(set(cloud.segment.tolist()) - {0, 1})}"
     )
-    print("nearest", cloud.points.min(axis=0), "farthest", cloud.points.max(axis=0))
+    if len(cloud.points):
+        print("nearest", cloud.points.min(axis=0), "farthest", cloud.points.max(axis=0))
 
 
 def made_up() -> Frame:

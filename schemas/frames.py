@@ -18,7 +18,10 @@ Float = NDArray[np.float64]
 
 def check_transform(T: ArrayLike, name: str = "T") -> Float:
     """Return `T` as (4, 4) float64, or raise FrameError if it is not a rigid transform."""
-    T = np.asarray(T, dtype=np.float64)
+    try:
+        T = np.asarray(T, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise FrameError(f"{name}: expected a 4x4 matrix of numbers: {error}") from error
     if T.shape != (4, 4):
         raise FrameError(f"{name}: expected a 4x4 matrix, got shape {T.shape}")
     if not np.isfinite(T).all():

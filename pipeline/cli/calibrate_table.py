@@ -61,7 +61,8 @@ def calibrate_table(
     )
     if out is not None:
         try:
-            out.write_text(json.dumps(table_dict(fit), indent=1) + "\n", encoding="utf-8")
-        except OSError as error:
+            text = json.dumps(table_dict(fit), indent=1, allow_nan=False)
+            out.write_text(text + "\n", encoding="utf-8")
+        except (OSError, ValueError) as error:
             raise UserError(f"cannot write {out}: {error}") from error
         click.echo(f"{out}: for crop --table")

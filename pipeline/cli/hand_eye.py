@@ -20,8 +20,8 @@ def hand_eye(measurements: Path, check: Path | None, out: Path | None) -> None:
     board moves), "T_base_hand" and "T_cam_board", N matrices (4, 4) each.
 
     \b
-    python -m pipeline hand-eye poses.json --out T_world_cam.json
-    python -m pipeline hand-eye poses.json --check T_world_cam.json
+    python -m pipeline hand-eye poses.json --out T_base_cam.json
+    python -m pipeline hand-eye poses.json --check T_base_cam.json
     """
     import json
 
@@ -49,4 +49,9 @@ def hand_eye(measurements: Path, check: Path | None, out: Path | None) -> None:
             out.write_text(json.dumps(report.T.tolist()) + "\n", encoding="utf-8")
         except OSError as error:
             raise UserError(f"cannot write {out}: {error}") from error
-        click.echo(f"{out}: for crop --pose, where the camera stands")
+        if report.mount == "base":
+            click.echo(f"{out}: T_base_cam; for crop --pose if the base is the world")
+        else:
+            click.echo(
+                f"{out}: T_hand_cam; for crop --pose, T_world_cam = T_world_hand @ T_hand_cam"
+            )

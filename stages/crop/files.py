@@ -128,15 +128,20 @@ def parse_intrinsics(text: str, shape: tuple[int, ...]) -> Intrinsics:
                 "safe, or a .json file"
             )
         out = _intrinsics(numbers if len(numbers) == 6 else [*numbers, width, height], text)
-        off = max(abs(out.cx / width - 0.5), abs(out.cy / height - 0.5))
-        if len(numbers) == 4 and off > OFF_CENTRE:
-            raise ImageFileError(
-                f"intrinsics {text!r}: the principal point ({out.cx:g}, {out.cy:g}) lies far from "
-                f"the middle of the {width}x{height} image: K of another image size? Give the "
-                "size they belong to as well: fx,fy,cx,cy,width,height"
-            )
+        if len(numbers) == 4:
+            check_centred(out, f"intrinsics {text!r}")
     out.check_image(shape)
     return out
+
+
+def check_centred(K: Intrinsics, name: str) -> None:
+    """Raise ImageFileError for a K far off the middle of an image whose size nobody gave."""
+    if max(abs(K.cx / K.width - 0.5), abs(K.cy / K.height - 0.5)) > OFF_CENTRE:
+        raise ImageFileError(
+            f"{name}: the principal point ({K.cx:g}, {K.cy:g}) lies far from the middle of the "
+            f"{K.width}x{K.height} image: K of another image size? Give the size they belong to "
+            "as well: fx,fy,cx,cy,width,height"
+        )
 
 
 def _intrinsics(numbers: list[Any], source: str) -> Intrinsics:

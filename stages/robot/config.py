@@ -67,6 +67,11 @@ class CaptureConfig:
             for name, value in values.items()
             if not isinstance(value, expected := _TYPES.get(name, object))
         ]
+        scale = values.get("depth_scale")
+        if not (scale is None or _is_number(scale)):
+            wrong.append("depth_scale (expected a number or null)")
+        if not wrong and not all(map(_is_number, values.get("missing", []))):
+            wrong.append("missing (expected numbers)")
         if wrong:
             raise CaptureError(f"{source}: {', '.join(wrong)}")
         return cls(**{name: _frozen(value) for name, value in values.items()})
@@ -77,6 +82,11 @@ _TYPES: dict[str, type] = {
     **dict.fromkeys(("missing", "intrinsics", "T_cam_cloud"), list),
     **dict.fromkeys(("distortion", "segments"), dict),
 }
+
+
+def _is_number(value: Any) -> bool:
+    """Finite, and not one of JSON's integers of a thousand digits."""
+    return isinstance(value, int | float) and abs(value) < 1e300
 
 
 def _frozen(value: Any) -> Any:

@@ -5,7 +5,6 @@ nothing from frame to frame.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self, cast
@@ -110,8 +109,11 @@ def read_table(
                                "writes such a file")  # fmt: skip
     found = cast(dict[str, Any], values)
     T = check_transform(cast(ArrayLike, found["T_world_cam"]), f"{table}: T_world_cam")
-    pose = cast(Sequence[float], found["table_pose"])
-    if len(pose) != 7:
-        raise CalibrationError(f"{table}: table_pose: expected 7 numbers, got {len(pose)}")
+    try:
+        pose = np.asarray(found["table_pose"], np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise CalibrationError(f"{table}: table_pose: expected 7 numbers: {error}") from error
+    if pose.shape != (7,) or not np.isfinite(pose).all():
+        raise CalibrationError(f"{table}: table_pose: expected 7 numbers, got {pose.tolist()}")
     check_quaternion(pose[3:], f"{table}: table_pose")
-    return T, tuple(float(v) for v in pose)
+    return T, tuple(pose.tolist())

@@ -34,11 +34,13 @@ def named_ids(names: Mapping[str, int], largest: int) -> dict[str, int]:
     No names at all mean the project's own: background 0, table 1, objects from 2.
     """
     names = names or NAMES
-    out = {name: int(i) for name, i in names.items() if name != EVERY_OBJECT}
-    if wrong := [name for name, i in names.items() if not 0 <= i < 2**16]:
+    if wrong := [n for n, i in names.items() if not (isinstance(i, int) and 0 <= i < 2**16)]:
         raise SegmentationError(f"segments {wrong}: expected ids from 0 to 65535")
+    if largest >= 2**16:
+        raise SegmentationError(f"segment: expected ids from 0 to 65535, got {largest}")
+    out = {name: i for name, i in names.items() if name != EVERY_OBJECT}
     if EVERY_OBJECT in names:
-        first = int(names[EVERY_OBJECT])
+        first = names[EVERY_OBJECT]
         out |= {f"{OBJECT}{i - first}": i for i in range(first, largest + 1)}
     return out
 

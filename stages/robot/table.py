@@ -43,7 +43,7 @@ def calibrate_table(frame: Frame, max_depth: float = FARTHEST) -> TableFit:
     """The table in `frame`, from pixels named "table" if there are, else from the near ones.
 
     Pixels of other segments than table and background are left out. Raises CalibrationError when no
-    plane holds a tenth of them.
+    plane holds a tenth of them, or the plane is upside down in the world of T_world_cam.
     """
     points = _candidates(frame, max_depth)
     T = frame.T_world_cam
@@ -61,6 +61,13 @@ def calibrate_table(frame: Frame, max_depth: float = FARTHEST) -> TableFit:
         pose, height, tilt = np.array([0, 0, 0, 1.0, 0, 0, 0]), 0.0, 0.0
     else:
         n = T[:3, :3] @ normal
+        if n[2] < LEVEL:
+            raise CalibrationError(
+                f"{frame.name}: the table's normal, towards the camera, leans by "
+                f"{np.degrees(np.arccos(np.clip(n[2], -1, 1))):.0f} degrees against the world's z, "
+                "expected at most 20. Beyond 90 the camera is below the table: is T_world_cam "
+                "inverted, or of a camera that looks along -z (OpenGL)?"
+            )
         height = float((points[near] @ T[2, :3] + T[2, 3]).mean())
         upright = np.eye(4)
         upright[:3, :3] = _turn_z_to(n)

@@ -103,8 +103,9 @@ class RealEnv(BaseEnv):
         """Aim at `qpos` (1, 7 + J) and return after one control step.
 
         Raises MotionRefusedError, before anything is sent, when a joint would leave its range or
-        exceed its speed, or the base would have to move; StoppedRobotError, ConnectionLostError, or
-        BlockedError when the arm does not follow, after stopping it.
+        exceed its speed, the base would have to move, or something else moved the arm since the
+        last step; StoppedRobotError, ConnectionLostError, or BlockedError when the arm does not
+        follow, after stopping it.
         """
         wanted = np.asarray(qpos, np.float64)
         joints = len(self._robot.limits.names)
@@ -123,10 +124,22 @@ class RealEnv(BaseEnv):
         self._step(wanted[0, 7:])
 
     def _start(self) -> Float:
-        """What the next step starts from: the last target, or where the robot is."""
-        if self._commanded is None:
-            self._commanded = self._running(self._robot.state()).qpos
-        return self._commanded
+        """What the next step starts from: the last target, or where the robot is.
+
+        Raises MotionRefusedError, and forgets the target, when the robot is not near it.
+        """
+        here = self._running(self._robot.state()).qpos
+        before = self._commanded = here if self._commanded is None else self._commanded
+        off = np.abs(here - before)
+        if not (off <= self.config.max_lag).all():
+            self._commanded = None
+            joint = int(np.argmax(off))
+            raise MotionRefusedError(
+                f"{self.joint_names[joint]}: is {off[joint]:.3f} away from its last target, "
+                f"expected at most {self.config.max_lag:g}: something else moved the robot; "
+                "nothing was sent. Go on from get_qpos()"
+            )
+        return before
 
     def _step(self, target: Float) -> None:
         before, dt = self._start(), self.config.control_dt

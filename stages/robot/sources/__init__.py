@@ -32,10 +32,11 @@ def open_source(what: str | Path, convention: Path | None = None) -> CaptureSour
         from stages.robot.sources.recording import FrameFile
 
         return FrameFile(path)
-    if convention is None and (path / "recording.json").is_file():
-        from stages.robot.sources.recording import RecordedSource
+    if convention is None and path.is_dir() and not (path / "capture.json").is_file():
+        from stages.robot.sources.recording import INDEX, RecordedSource, numbered
 
-        return RecordedSource(path)
+        if (path / INDEX).is_file() or numbered(path):
+            return RecordedSource(path)
     from stages.robot.sources.files import FileSource
 
     if convention is not None:

@@ -13,7 +13,7 @@ from schemas.errors import ForeignFileError, SchemaError
 from schemas.files import read_json
 from schemas.frames import check_transform
 from stages.crop.errors import ImageFileError
-from stages.crop.files import to_metres
+from stages.crop.files import check_centred, to_metres
 from stages.robot.config import CaptureConfig
 from stages.robot.errors import CaptureError
 from stages.robot.frame import Frame
@@ -57,7 +57,7 @@ class FileSource:
         if isinstance(T, str):
             T_world_cam = None if not T else self._numbers(T, (4, 4))
         else:
-            T_world_cam = np.array(T, np.float64)
+            T_world_cam = T
         if T_world_cam is not None:
             T_world_cam = check_transform(T_world_cam, f"{self.stem}: T_world_cam")
         return Frame(
@@ -111,19 +111,25 @@ class FileSource:
         shift = 0.5 - config.pixel_centre
         numbers[2], numbers[3] = numbers[2] + shift, numbers[3] + shift
         lens = Distortion.from_dict(config.distortion) if config.distortion else Distortion()
-        return Intrinsics.from_array(numbers, lens.to_array())
+        K = Intrinsics.from_array(numbers, lens.to_array())
+        if len(config.intrinsics) != 6:
+            try:
+                check_centred(K, self._named(config.K) or "intrinsics")
+            except ImageFileError as error:
+                raise CaptureError(str(error)) from error
+        return K
 
     def _number(self, value: str | float) -> float:
         try:
             return float(self._value(value) if isinstance(value, str) else value)
-        except (TypeError, ValueError) as error:
-            raise CaptureError(f"{value}: expected one number: {error}") from error
+        except (TypeError, ValueError, OverflowError) as error:
+            raise CaptureError(f"{value!r:.60}: expected one number: {error}") from error
 
     def _cloud(self) -> tuple[NDArray[np.float32], Intrinsics]:
         cloud = read_cloud(self.folder / self._named(self.config.cloud))
         points = cloud.points
         if self.config.T_cam_cloud:
-            T = check_transform(np.array(self.config.T_cam_cloud), "T_cam_cloud")
+            T = check_transform(self.config.T_cam_cloud, "T_cam_cloud")
             points = points @ T[:3, :3].T + T[:3, 3]
         K = self._intrinsics((0, 0)) if self.config.intrinsics else None
         return cloud_to_depth(points, cloud.shape, K, self.stem)

@@ -28,10 +28,10 @@ INDEX = "recording.json"
 
 
 class Recorder:
-    """Writes frames into `folder`; `close` writes the index, without which it is no recording."""
+    """Writes frames into `folder`; `close` writes the index. What was written reads without it."""
 
     def __init__(self, folder: Path) -> None:
-        if (folder / INDEX).exists():
+        if (folder / INDEX).exists() or any(folder.glob("*.npz")):
             raise CaptureError(f"{folder}: holds a recording already; choose another folder")
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._names = folder, list[str]()
@@ -39,8 +39,10 @@ class Recorder:
     def write(self, frame: Frame) -> None:
         """One file, exactly as the frame is."""
         name = f"{len(self._names):06d}.npz"
-        with (self._folder / name).open("wb") as file:
+        temporary = self._folder / (name + ".tmp")
+        with temporary.open("wb") as file:
             np.savez(file, allow_pickle=False, **frame_arrays(frame))
+        os.replace(temporary, self._folder / name)
         self._names.append(name)
 
     def close(self) -> None:
@@ -63,15 +65,21 @@ class FrameFile:
 
 
 class RecordedSource:
-    """The frames of a recording in order; EndOfRecordingError after the last."""
+    """The frames of a recording in order; EndOfRecordingError after the last.
+
+    Without an index, of a program that ended early, the frames that it had written.
+    """
 
     def __init__(self, folder: Path) -> None:
+        self._next = 0
+        if not (folder / INDEX).exists() and (found := numbered(folder)):
+            self._files = found
+            return
         try:
             index = read_json(folder / INDEX)
             self._files = [folder / str(name) for name in index["frames"]]
         except (OSError, ForeignFileError, TypeError, KeyError) as error:
             raise CaptureError(f"{folder / INDEX}: no recording: {error}") from error
-        self._next = 0
 
     def __len__(self) -> int:
         return len(self._files)
@@ -84,6 +92,11 @@ class RecordedSource:
 
     def close(self) -> None:
         self._next = len(self._files)
+
+
+def numbered(folder: Path) -> list[Path]:
+    """The files that a `Recorder` wrote into `folder`, in order."""
+    return sorted(folder.glob("[0-9]" * 6 + ".npz"))
 
 
 def frame_arrays(frame: Frame) -> dict[str, NDArray[Any]]:
@@ -110,6 +123,12 @@ def read_frame_file(path: Path) -> Frame:
     found = read_npz(path)
     if lacks := [name for name in ("depth", "intrinsics") if name not in found]:
         raise CaptureError(f"capture {path}: lacks {', '.join(lacks)}; it holds {sorted(found)}")
+    kinds = {"segment_names": "U", "segment_ids": "ui"}
+    if wrong := [n for n, v in found.items() if v.dtype.kind not in kinds.get(n, "buif")]:
+        raise CaptureError(
+            f"capture {path}: expected numbers, and text in segment_names; got "
+            + ", ".join(f"{n} of {found[n].dtype}" for n in wrong)
+        )
     if found["intrinsics"].shape != (6,):
         raise CaptureError(f"capture {path}: intrinsics: expected fx fy cx cy width height")
     if found["depth"].ndim != 2:
@@ -122,12 +141,20 @@ def read_frame_file(path: Path) -> Frame:
     if segment is not None:
         ids = found.get("segment_ids", np.zeros(0, np.uint16))
         names = found.get("segment_names", np.zeros(0, str))
+        if names.ndim != 1 or names.shape != ids.shape:
+            raise CaptureError(
+                f"capture {path}: expected as many segment_names as segment_ids, got shapes "
+                f"{names.shape} and {ids.shape}"
+            )
         table = {str(n): int(i) for n, i in zip(names, ids, strict=True)}
     elif "mask" in found:
         mask = found["mask"].astype(bool)
         if mask.shape != depth.shape:
             raise CaptureError(f"capture {path}: mask {mask.shape} and depth {depth.shape} differ")
         segment, table = mask.astype(np.uint16), {"background": 0, f"{OBJECT}0": 1}
+    time = found.get("time", np.array(np.nan))
+    if time.size != 1:
+        raise CaptureError(f"capture {path}: time: expected one number, got shape {time.shape}")
     return Frame(
         depth=depth,
         intrinsics=Intrinsics.from_array(found["intrinsics"], found.get("distortion", ())),
@@ -135,6 +162,6 @@ def read_frame_file(path: Path) -> Frame:
         segment=segment,
         segment_table=table,
         T_world_cam=found.get("T_world_cam"),
-        time=float(found.get("time", np.nan)),
+        time=float(time.item()),
         name=path.stem,
     )

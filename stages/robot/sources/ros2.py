@@ -19,20 +19,20 @@ DEPTH = {"16UC1": np.uint16, "mono16": np.uint16, "32FC1": np.float32}  # mm, mm
 COLOUR = {"rgb8": (0, 1, 2), "bgr8": (2, 1, 0)}
 
 
-def frame_of_messages(depth: Any, info: Any, colour: Any = None) -> Frame:
-    """A frame of a rectified depth `Image`, its `CameraInfo`, and a colour `Image` aligned to it.
+def frame_of_messages(
+    depth: Any, info: Any, colour: Any = None, *, rectified: bool | None = None
+) -> Frame:
+    """A frame of a depth `Image`, its `CameraInfo`, and a colour `Image` aligned to it.
 
-    Raises CaptureError for another encoding, and SchemaError for a K of another image.
+    `rectified` says which image it is: by `CameraInfo`, k and d belong to the raw image and p to
+    the rectified. It may be left out where both are the same. Raises CaptureError for another
+    encoding, a raw image with distortion, binning or a part of an image, and SchemaError for a K of
+    another image.
     """
     if depth.encoding not in DEPTH:
         raise CaptureError(f"depth: expected one of {', '.join(DEPTH)}, got {depth.encoding!r}")
     raw = _pixels(depth, DEPTH[depth.encoding], 1)[..., 0]
-    if any(np.asarray(info.d, np.float64)):
-        raise CaptureError(
-            "camera_info: the image is not rectified (d is not zero); subscribe to the rectified "
-            "topic, or run image_proc"
-        )
-    k = np.asarray(info.k, np.float64).reshape(3, 3).copy()
+    k = _matrix(info, rectified)
     k[:2, 2] += 0.5  # ROS has pixel centres at whole numbers
     picture: NDArray[np.uint8] | None = None
     if colour is not None:
@@ -51,6 +51,39 @@ def frame_of_messages(depth: Any, info: Any, colour: Any = None) -> Frame:
         time=float(stamp.sec) + 1e-9 * float(stamp.nanosec),
         name=str(depth.header.frame_id) or "ros2",
     )
+
+
+def _matrix(info: Any, rectified: bool | None) -> NDArray[np.float64]:
+    """(3, 3) of the raw or of the rectified image, pixels."""
+    roi = info.roi
+    whole = (roi.x_offset, roi.y_offset) == (0, 0) and (roi.height, roi.width) in (
+        (0, 0),
+        (info.height, info.width),
+    )
+    if max(info.binning_x, info.binning_y) > 1 or not whole:
+        raise CaptureError(
+            "camera_info: expected the whole image at full resolution, got binning "
+            f"{info.binning_x}x{info.binning_y} and a roi of {roi.width}x{roi.height} at "
+            f"({roi.x_offset}, {roi.y_offset})"
+        )
+    raw = np.asarray(info.k, np.float64).reshape(3, 3).copy()
+    p = np.asarray(info.p, np.float64).reshape(3, 4)[:, :3].copy()
+    bent, calibrated = bool(np.any(np.asarray(info.d, np.float64))), p[0, 0] != 0
+    if rectified and (calibrated or bent):
+        if not calibrated:
+            raise CaptureError("camera_info: expected p of the rectified image, got zeros")
+        return p
+    if bent:
+        raise CaptureError(
+            "camera_info: d is not zero, as of a lens with distortion. Pass rectified=True if "
+            "the image is rectified; else subscribe to the rectified topic, or run image_proc"
+        )
+    if rectified is None and calibrated and not np.allclose(p, raw):
+        raise CaptureError(
+            "camera_info: k of the raw image and p of the rectified differ; say which the image "
+            "is: rectified=True or rectified=False"
+        )
+    return raw
 
 
 def _pixels(image: Any, dtype: Any, channels: int) -> NDArray[Any]:

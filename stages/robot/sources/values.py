@@ -1,7 +1,6 @@
 """A value out of a file of another program: `FILE` or `FILE#KEY`."""
 
 import io
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -50,7 +49,7 @@ def read_numbers(folder: Path, reference: str, shape: tuple[int, ...]) -> NDArra
     value = read_value(folder, reference)
     try:
         array = np.asarray(value, np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise CaptureError(f"{folder / reference}: expected numbers: {error}") from error
     if array.ndim != len(shape) or any(
         want not in (-1, got) for want, got in zip(shape, array.shape, strict=True)
@@ -65,11 +64,10 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
     """All arrays of a `.npz` file of plain numbers. Raises CaptureError."""
     data = read_limited(path, NPY_LIMIT)
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > NPY_LIMIT:
-                raise ValueError(f"over {NPY_LIMIT} bytes when unpacked")
         with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
+            if sum(entry.file_size for entry in arrays.zip.infolist()) > NPY_LIMIT:
+                raise ValueError(f"over {NPY_LIMIT} bytes when unpacked")
+            return {name: np.asarray(arrays[name]) for name in arrays.files}
     except Exception as error:  # zip and npy headers fail in many ways
         raise CaptureError(f"{path}: cannot be read as .npz: {error}") from error
 

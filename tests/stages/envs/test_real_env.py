@@ -1,8 +1,10 @@
 """RealEnv on the real code path: a simulated robot in its own process, over a socket."""
 
 import math
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -185,6 +187,26 @@ def test_an_emergency_stop_stops_and_stays(env: RealEnv, pendant: SocketDriver) 
     assert env.get_info()["stopped"] is False
 
 
+def test_an_arm_that_the_pendant_moved_does_not_jump_back(
+    env: RealEnv, pendant: SocketDriver
+) -> None:
+    env.step_qpos(ahead(env, 0, 0.0))
+    pendant.stop()
+    pendant.release()
+    target = pendant.state().qpos
+    for _ in range(30):
+        target[0] -= 0.03
+        pendant.send(target, 0.02)
+    for _ in range(20):
+        pendant.send(target, 0.02)
+    sent = pendant.ask({"op": "state"})["moves"]
+    with pytest.raises(MotionRefusedError, match=r"joint1: is 0\.\d+ away .* nothing was sent"):
+        env.step_qpos(ahead(env, 0, 0.0))
+    assert pendant.ask({"op": "state"})["moves"] == sent
+    env.step_qpos(env.get_qpos())  # from where it is
+    assert env.get_qpos()[0, 7] == pytest.approx(target[0], abs=0.05)
+
+
 def test_stop_of_the_env_itself(env: RealEnv) -> None:
     qpos = ahead(env, 0, 0.0)
     env.stop()
@@ -243,6 +265,47 @@ def test_a_lost_connection_is_told() -> None:
     env.close()
     with pytest.raises(ConnectionLostError, match="cannot be reached"):
         SocketDriver(own.address)
+
+
+def test_threads_share_a_connection(env: RealEnv, pendant: SocketDriver) -> None:
+    """Pictures and states asked for at once are each answered with their own kind."""
+    camera, done = pendant.camera(), []
+
+    def look() -> None:
+        for _ in range(10):
+            done.append(camera.read().depth.shape)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    for _ in range(100):
+        assert pendant.state().qpos.shape == (len(HAND.joint_names),)
+    thread.join(120)
+    assert done == [(120, 160)] * 10
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"220 mail.example\n", b"[1]\n", b'{"ok": true}\n', b'{"ok": true, "names": 5}\n',
+     b'{"ok": true, "names": ["a"], "lower": ["x"], "upper": [1], "speed": [1]}\n'],
+)  # fmt: skip
+def test_a_port_of_another_program_is_told(answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ends: list[bytes] = []
+
+        def serve() -> None:
+            client, _ = server.accept()
+            with client:
+                client.recv(1000)
+                client.sendall(answer)
+                client.settimeout(60)
+                ends.append(client.recv(1000))  # b"" once the driver has closed
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with pytest.raises(ConnectionLostError, match=r"no answer to 'hello'|not of this"):
+            SocketDriver(f"127.0.0.1:{server.getsockname()[1]}")
+        thread.join(120)
+        assert ends == [b""]
 
 
 def test_the_camera_sees_the_scene_where_it_is(env: RealEnv) -> None:

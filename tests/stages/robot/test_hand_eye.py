@@ -124,6 +124,17 @@ def test_the_command(tmp_path: Path) -> None:
     again = CliRunner().invoke(main, ["hand-eye", str(file), "--check", str(out)])
     assert again.exit_code == 0
     assert rms[0] in again.output
+    assert "T_base_cam; for crop --pose if the base is the world" in done.output
+    _, hands, boards = measured("hand")
+    of_hand = {"mount": "hand", "T_base_hand": np.array(hands).tolist(),
+               "T_cam_board": np.array(boards).tolist()}  # fmt: skip
+    file.write_text(json.dumps(of_hand))
+    done = CliRunner().invoke(main, ["hand-eye", str(file), "--out", str(out)])
+    assert "T_world_cam = T_world_hand @ T_hand_cam" in done.output
+    for bad in ([[[1, 2], [3]]] * 12, ["pose"] * 12, 5, None, {"a": 1, "b": 2, "c": 3}):
+        file.write_text(json.dumps(values | {"T_base_hand": bad, "T_cam_board": bad}))
+        done = CliRunner().invoke(main, ["hand-eye", str(file)])
+        assert done.exit_code == 2, (bad, done.output)
     file.write_text(json.dumps({"mount": "base"}))
     done = CliRunner().invoke(main, ["hand-eye", str(file)])
     assert done.exit_code == 2

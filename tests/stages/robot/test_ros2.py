@@ -34,16 +34,36 @@ def image(pixels: np.ndarray, encoding: str, pad: int = 0, big: bool = False) ->
     return STORE.deserialize_cdr(STORE.serialize_cdr(message, name), name)
 
 
-def info(width: int = 8, height: int = 6, d: float = 0.0, cx: float = 3.5) -> Any:
+def info(
+    width: int = 8, height: int = 6, d: float = 0.0, cx: float = 3.5, p: tuple[float, ...] = (),
+    roi_width: int = 0, binning: int = 0,
+) -> Any:  # fmt: skip
     roi = TYPE["sensor_msgs/msg/RegionOfInterest"](
-        x_offset=0, y_offset=0, height=0, width=0, do_rectify=False
-    )
+        x_offset=0, y_offset=0, height=height if roi_width else 0, width=roi_width,
+        do_rectify=False,
+    )  # fmt: skip
     return TYPE["sensor_msgs/msg/CameraInfo"](
         header=HEADER, height=height, width=width, distortion_model="plumb_bob",
         d=np.array([d] * 5),
         k=np.array([10.0, 0, cx, 0, 11.0, 2.5, 0, 0, 1]), r=np.eye(3).reshape(-1),
-        p=np.zeros(12), binning_x=0, binning_y=0, roi=roi,
+        p=np.array(p or [0.0] * 12), binning_x=binning, binning_y=binning, roi=roi,
     )  # fmt: skip
+
+
+RECTIFIED = (9.0, 0.0, 3.0, -0.5, 0.0, 9.5, 2.0, 0.0, 0.0, 0.0, 1.0, 0.0)  # p of a second camera
+
+
+def test_p_belongs_to_the_rectified_image_and_k_to_the_raw() -> None:
+    raw = np.full((6, 8), 700, np.uint16)
+    for given, rectified, wanted in (
+        (info(d=0.1, p=RECTIFIED), True, (9.0, 9.5, 3.5, 2.5)),
+        (info(p=RECTIFIED), True, (9.0, 9.5, 3.5, 2.5)),
+        (info(p=RECTIFIED), False, (10.0, 11.0, 4.0, 3.0)),
+        (info(), True, (10.0, 11.0, 4.0, 3.0)),  # no calibration but k, and nothing to rectify
+        (info(roi_width=8, binning=1), None, (10.0, 11.0, 4.0, 3.0)),
+    ):
+        K = frame_of_messages(image(raw, "16UC1"), given, rectified=rectified).intrinsics
+        assert (K.fx, K.fy, K.cx, K.cy) == wanted
 
 
 @pytest.mark.parametrize("pad", [0, 6])
@@ -77,8 +97,16 @@ def test_messages_that_cannot_be_are_told() -> None:
         frame_of_messages(image(raw, "8UC1"), info())
     with pytest.raises(CaptureError, match="colour: expected one of rgb8, bgr8"):
         frame_of_messages(image(raw, "16UC1"), info(), image(raw, "mono16"))
-    with pytest.raises(CaptureError, match="is not rectified"):
-        frame_of_messages(image(raw, "16UC1"), info(d=0.1))
+    for given, rectified, message in (
+        (info(d=0.1), None, "Pass rectified=True if the image is"),
+        (info(d=0.1), False, "d is not zero"),
+        (info(d=0.1), True, "expected p of the rectified image, got zeros"),
+        (info(p=RECTIFIED), None, "k of the raw image and p of the rectified differ"),
+        (info(binning=2), None, "got binning 2x2"),
+        (info(roi_width=4), None, "roi of 4x6"),
+    ):
+        with pytest.raises(CaptureError, match=message):
+            frame_of_messages(image(raw, "16UC1"), given, rectified=rectified)
     with pytest.raises(SchemaError, match=r"expected shape \(12, 16\)"):
         frame_of_messages(image(raw, "16UC1"), info(width=16, height=12))
     short = image(raw, "16UC1")

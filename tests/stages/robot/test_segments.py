@@ -101,6 +101,18 @@ def test_no_table_is_told() -> None:
         calibrate_table(replace(frame, depth=wall, T_world_cam=along))
 
 
+def test_a_camera_pose_of_another_convention_is_told() -> None:
+    """OpenGL's y is up and its z backwards: the table would hang upside down over the camera."""
+    from_above = look_at([0.0, -0.5, 0.5], [0.0, 0.0, 0.0])
+    frame = replace(scene()[0], T_world_cam=T)
+    for pose in (T, from_above):
+        gl = pose @ np.diag([1.0, -1.0, -1.0, 1.0])
+        with pytest.raises(CalibrationError, match=r"camera is below the table.*OpenGL|no plane"):
+            calibrate_table(replace(frame, T_world_cam=gl))
+    with pytest.raises(CalibrationError, match=r"leans by 17\d degrees"):
+        calibrate_table(replace(frame, T_world_cam=T @ np.diag([1.0, -1.0, -1.0, 1.0])))
+
+
 @needs_captures
 @pytest.mark.parametrize("name", ["m2t2_00", "m2t2_01"])
 def test_the_table_of_a_real_robot(name: str) -> None:
@@ -242,10 +254,11 @@ def test_the_dataset_s_crop_and_a_table_in_ten_lines(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text("[]")
     with pytest.raises(CalibrationError, match="calibrate-table writes such a file"):
         read_table(tmp_path / "bad.json")
-    values = table_dict(fit) | {"table_pose": [0, 0, 0]}
-    (tmp_path / "bad.json").write_text(json.dumps(values))
-    with pytest.raises(CalibrationError, match="expected 7 numbers, got 3"):
-        read_table(tmp_path / "bad.json")
+    nan = [float("nan"), 0, 0, 1, 0, 0, 0]
+    for bad in ([0, 0, 0], 5, "abcdefg", None, [[1], 2], {"a": 1}, nan, [10**400] * 7):
+        (tmp_path / "bad.json").write_text(json.dumps(table_dict(fit) | {"table_pose": bad}))
+        with pytest.raises(CalibrationError, match="expected 7 numbers"):
+            read_table(tmp_path / "bad.json")
 
 
 def test_the_robot_s_side_needs_numpy_alone() -> None:

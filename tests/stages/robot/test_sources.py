@@ -18,7 +18,7 @@ from stages.crop import CropSpec, crop_depth
 from stages.robot import CaptureError, Frame, StaleFrameError, check_age, open_source
 from stages.robot.errors import EndOfRecordingError
 from stages.robot.sources.clouds import cloud_to_depth, read_cloud
-from stages.robot.sources.recording import RecordedSource, Recorder
+from stages.robot.sources.recording import RecordedSource, Recorder, frame_arrays
 from tests.captures import ALL, CAPTURES, needs_captures
 
 K = Intrinsics(fx=60.0, fy=62.0, cx=32.5, cy=23.0, width=64, height=48)
@@ -111,6 +111,21 @@ def test_values_of_png_that_mean_nothing(tmp_path: Path) -> None:
         ({"segment": "both.npz#a"}, "expected integer ids, got float64"),
         ({"depth_scale": 100.0}, "the median depth is"),
         ({"segments": {"a": -1}, "segment": "k.npy"}, "expected ids from 0 to 65535"),
+        ({"segments": {"a": "x"}, "segment": "k.npy"}, "['a']: expected ids from 0 to 65535"),
+        ({"segments": {"a": None}, "segment": "k.npy"}, "['a']: expected ids from 0 to 65535"),
+        ({"segments": {"a": 1.5}, "segment": "k.npy"}, "['a']: expected ids from 0 to 65535"),
+        ({"segments": {}, "segment": "large.npy"}, "ids from 0 to 65535, got 4000000000"),
+        ({"segments": None, "segment": "k.npy"}, "segments (expected dict)"),
+        ({"intrinsics": [60, 62, 16, 12]}, "lies far from the middle of the 64x48 image"),
+        ({"intrinsics": [], "K": "k.json#K"}, "k.json#K: the principal point (0, 0) lies far"),
+        ({"intrinsics": [60, 62, 32, "k.json#n"]}, "'k.json#n': expected one number"),
+        ({"intrinsics": [60, 62, 32, 10**400]}, "expected one number"),
+        ({"depth_scale": "0.001"}, "depth_scale (expected a number or null)"),
+        ({"depth_scale": 10**400}, "depth_scale (expected a number or null)"),
+        ({"missing": ["none"]}, "missing (expected numbers)"),
+        ({"T_world_cam": [[1, 0], [1]]}, "expected a 4x4 matrix of numbers"),
+        ({"T_world_cam": 5}, "expected a 4x4 matrix"),
+        ({"T_world_cam": {"a": 1}}, "expected a 4x4 matrix of numbers"),
     ],
 )
 def test_a_capture_that_cannot_be_is_explained(
@@ -118,12 +133,38 @@ def test_a_capture_that_cannot_be_is_explained(
 ) -> None:
     np.save(tmp_path / "d.npy", np.full((48, 64), 0.6))
     np.save(tmp_path / "k.npy", np.zeros((48, 64), np.uint8))
+    np.save(tmp_path / "large.npy", np.full((48, 64), 4_000_000_000, np.uint32))
     np.savez(tmp_path / "both.npz", a=np.ones((48, 64)), b=np.ones(2))
     (tmp_path / "k.json").write_text(json.dumps({"K": np.eye(3).tolist(), "n": "x"}))
     values = {"depth": "d.npy", "intrinsics": [60, 62, 32, 24]} | change
     (tmp_path / "capture.json").write_text(json.dumps(values))
     with pytest.raises(SchemaError, match=re.escape(message)):
         open_source(tmp_path).read()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"segment_names": ["a", "b", "c"]}, "as many segment_names as segment_ids"),
+        ({"segment_names": "a"}, "as many segment_names as segment_ids"),
+        ({"segment_ids": ["x", "y"]}, "segment_ids of <U1"),
+        ({"segment_ids": [0.5, 1.5]}, "segment_ids of float64"),
+        ({"depth": np.full((48, 64), "far")}, "depth of <U3"),
+        ({"depth": np.full((48, 64), 1j)}, "depth of complex128"),
+        ({"intrinsics": list("abcdef")}, "intrinsics of <U1"),
+        ({"distortion": ["bent"]}, "distortion of <U4"),
+        ({"T_world_cam": "here"}, "T_world_cam of <U4"),
+        ({"T_world_cam": np.eye(3)}, "expected a 4x4 matrix"),
+        ({"time": [1.0, 2.0]}, "time: expected one number"),
+    ],
+)
+def test_a_frame_file_that_cannot_be_is_explained(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    frame = a_frame(segment=np.ones((48, 64), np.uint8), segment_table={"table": 1, "cup": 7})
+    np.savez(tmp_path / "a.npz", **frame_arrays(frame) | change)
+    with pytest.raises(SchemaError, match=re.escape(message)):
+        open_source(tmp_path / "a.npz").read()
 
 
 def test_a_source_that_is_none_is_explained(tmp_path: Path) -> None:
@@ -256,10 +297,16 @@ def test_a_recording_gives_back_the_bits(tmp_path: Path) -> None:
                 T_world_cam=np.eye(4)),
     ]  # fmt: skip
     recorder = Recorder(tmp_path / "r")
-    for frame in frames:
+    for frame in frames[:2]:
         recorder.write(frame)
-    with pytest.raises(CaptureError, match="expected a folder with capture"):
-        open_source(tmp_path / "r")  # not closed: no recording yet
+    early = open_source(tmp_path / "r")  # not closed: as after a crash
+    np.testing.assert_array_equal(early.read().depth, frames[0].depth)
+    np.testing.assert_array_equal(early.read().depth, frames[1].depth)
+    with pytest.raises(EndOfRecordingError, match="has 2 frames"):
+        early.read()
+    with pytest.raises(CaptureError, match="holds a recording already"):
+        Recorder(tmp_path / "r")
+    recorder.write(frames[2])
     recorder.close()
     source = open_source(tmp_path / "r")
     assert isinstance(source, RecordedSource)
