@@ -28,7 +28,7 @@ BACKGROUND_ID, TABLE_ID, OBJECT_ID = 0, 1, 2
 NAMES = {"background": BACKGROUND_ID, "table": TABLE_ID, EVERY_OBJECT: OBJECT_ID}
 
 
-def named_ids(names: Mapping[str, int], largest: int) -> dict[str, int]:
+def named_ids(names: Mapping[str, Any], largest: int) -> dict[str, int]:
     """Name -> id, with "object:*" spread over all ids from its own to the `largest` of the image.
 
     No names at all mean the project's own: background 0, table 1, objects from 2.
