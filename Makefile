@@ -34,6 +34,7 @@ types: .venv/.installed
 contracts: .venv/.installed
 	$(BIN)/lint-imports
 
-# pytest runs last, so that its closing line is the last thing printed.
+# pytest runs last, so that its closing line is the last thing printed. Some tests need a gigabyte,
+# hence four processes at most.
 test: check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4
