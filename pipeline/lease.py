@@ -49,7 +49,7 @@ def lease(out: Path) -> Generator[None]:
     thread.start()
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):  # by what a program does at SIGINT
         if not lost.is_set():
             raise
         raise LockedError(

@@ -31,8 +31,7 @@ def _distance(what: str, no_data: str = "NaN") -> Field:
 def _contacts(where: str) -> Field:
     return Field(
         dtype="int32", shape=("grasp",), unit="", frame="", low=-1, no_data="-1",
-        description=f"hand-object contacts at {where}; under rollout, contact links that push the "
-        "object with more than 0.5 N",
+        description=f"hand-object contacts at {where}",
     )  # fmt: skip
 
 
@@ -126,8 +125,7 @@ CLOUD_FIELDS: dict[str, Field] = {
     ),
     "scenes/settle_time": Field(
         dtype="float64", shape=("scene",), unit="s", frame="", low=0,
-        description="simulated time until at rest; of grains, until their root mean square "
-        "speed was low, while single ones may still move",
+        description="simulated time until at rest",
     ),
     "scenes/buried_fraction": Field(
         dtype="float64", shape=("placed",), unit="", frame="", low=0, high=1, no_data="NaN",
@@ -227,21 +225,17 @@ GRASP_FIELDS: dict[str, Field] = {
     ),
     "labels/*/*/direction_success": Field(
         dtype="bool", shape=("grasp", 6), unit="", frame="world", no_data="false",
-        description="held against a force along +x -x +y -y +z -z; under rollout the last is the "
-        "verdict, the others false",
+        description="held against a force along +x -x +y -y +z -z",
     ),
     "labels/*/*/final_object_pose": Field(
         dtype="float64", shape=("grasp", 7), unit="m (xyz), 1 (quaternion)",
         frame="world <- object", no_data="NaN",
         description="xyz, wxyz of the object at the end of the last trial",
     ),
-    "labels/*/*/translation": _distance(
-        "largest motion of the object over the trials; under rollout in the hand's root frame, "
-        "from the squeeze to the end, no data for a hand on an arm"
-    ),
+    "labels/*/*/translation": _distance("largest motion of the object over the trials"),
     "labels/*/*/rotation": Field(
         dtype="float64", shape=("grasp",), unit="rad", frame="", low=0, no_data="NaN",
-        description="largest turn of the object over the trials; under rollout as translation",
+        description="largest turn of the object over the trials",
     ),
     "labels/*/*/contacts_grasp": _contacts("the grasp pose"),
     "labels/*/*/contacts_squeeze": _contacts("the squeeze pose"),
@@ -250,8 +244,7 @@ GRASP_FIELDS: dict[str, Field] = {
     "labels/*/*/self_penetration": _distance("of the hand in itself at the grasp pose"),
     "labels/*/*/contact_number": Field(
         dtype="int32", shape=("grasp",), unit="", frame="", low=-1, no_data="-1",
-        description="bodies of the hand within contact_threshold of the object, at the grasp pose; "
-        "no data under rollout",
+        description="bodies of the hand within contact_threshold of the object, at the grasp pose",
     ),
     "labels/*/*/contact_distance": _distance(
         "mean over the fingers of the distance to the object, at most contact_margin each"

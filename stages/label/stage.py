@@ -27,7 +27,7 @@ class LabelStage:
     """Scores every grasp set under every protocol of the config."""
 
     name: ClassVar[str] = "label"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 2
     needs: ClassVar[tuple[str, ...]] = ("assets", "grasp")
     record: ClassVar[type] = LabelSet
 
