@@ -1,10 +1,10 @@
 """Write docs/commands.md from the help of every command; `--check` only compares."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from pages import write_or_check
 
 from pipeline.cli import main
 
@@ -46,8 +46,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    new = page()
-    if "--check" in sys.argv:
-        old = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-        sys.exit("docs/commands.md is out of date: run this script" if new != old else 0)
-    PAGE.write_text(new, encoding="utf-8")
+    write_or_check(PAGE, page())

@@ -1,7 +1,8 @@
 """Write the tables of docs/dataset.md from the field dictionary; `--check` only compares."""
 
-import sys
 from pathlib import Path
+
+from pages import write_or_check
 
 from schemas.dataset import CLOUD_FIELDS, GRASP_FIELDS, SCHEMA_VERSION
 from schemas.field import CLOUD_FRAME, Field
@@ -42,8 +43,4 @@ def page(text: str) -> str:
 
 
 if __name__ == "__main__":
-    old = PAGE.read_text(encoding="utf-8")
-    new = page(old)
-    if "--check" in sys.argv:
-        sys.exit("docs/dataset.md is out of date: run this script" if new != old else 0)
-    PAGE.write_text(new, encoding="utf-8")
+    write_or_check(PAGE, page(PAGE.read_text(encoding="utf-8")))

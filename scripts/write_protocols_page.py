@@ -4,9 +4,10 @@ A number's unit and source are the comment beside it in stages/envs/config.py.
 """
 
 import ast
-import sys
 import tokenize
 from pathlib import Path
+
+from pages import write_or_check
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE, PAGE = ROOT / "stages" / "envs" / "config.py", ROOT / "docs" / "protocols.md"
@@ -91,8 +92,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    new = page()
-    if "--check" in sys.argv:
-        old = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-        sys.exit("docs/protocols.md is out of date: run this script" if new != old else 0)
-    PAGE.write_text(new, encoding="utf-8")
+    write_or_check(PAGE, page())

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 TEMPORARY = ".tmp-"
+CONNECTIONS = 8  # to an object store, at once
 SCHEME = re.compile(r"([a-z][a-z0-9]+):/+")
 UNREACHABLE = errno.EREMOTEIO
 

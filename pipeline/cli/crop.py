@@ -70,8 +70,9 @@ def crop(
     from schemas.errors import SchemaError
     from stages.crop import CropError
     from stages.crop.files import read_image, read_spec, write_ply
-    from stages.robot.deploy import ON_THE_ORIGIN, RobotCrop, read_table
+    from stages.robot.deploy import RobotCrop, read_table
     from stages.robot.errors import EndOfRecordingError
+    from stages.robot.table import ON_THE_ORIGIN
 
     source = crop_spec if dataset is None else dataset / "dataset.json"
     if source is None:

@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +107,15 @@ def view(
 Place = tuple[str | None, str | None, int | None, str | None]
 
 
+@contextmanager
+def _writing(target: Path) -> Generator[None]:
+    """What cannot be written, or is no kind of file, as a UserError."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot write {target}: {error}") from error
+
+
 def _labels(out: Path, hand: str, protocol: str, target: Path | None) -> None:
     from pipeline.pictures.points import save
     from pipeline.pictures.sheet import label_sheet
@@ -112,10 +123,8 @@ def _labels(out: Path, hand: str, protocol: str, target: Path | None) -> None:
     if target is None:
         raise UserError("--labels draws a picture; say where with --save sheet.png")
     image, titles = label_sheet(out, hand, protocol)
-    try:
+    with _writing(target):
         save(image, target)
-    except (OSError, ValueError) as error:
-        raise UserError(f"cannot write {target}: {error}") from error
     for title in titles:
         click.echo("  " + title.replace("\n", "  "))
     click.echo(f"{target}: {hand} under {protocol}, drawn with numpy")
@@ -154,10 +163,8 @@ def _turntable(out: Path, place: Place, target: Path) -> None:
 def _save_film(images: list[Any], target: Path) -> None:
     from pipeline.viewer.film import save_film
 
-    try:
+    with _writing(target):
         save_film(images, target)
-    except (OSError, ValueError) as error:
-        raise UserError(f"cannot write {target}: {error}") from error
     click.echo(f"{target}: {len(images)} frames, drawn with numpy")
 
 
@@ -169,10 +176,8 @@ def _picture(out: Path, place: Place, target: Path, renderer: str) -> None:
     for note in picture.notes:
         click.echo(note)
     image, used = render_picture(picture, renderer)
-    try:
+    with _writing(target):
         save(image, target)
-    except (OSError, ValueError) as error:
-        raise UserError(f"cannot write {target}: {error}") from error
     click.echo(f"{target}: drawn with {used}")
 
 

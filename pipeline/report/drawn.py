@@ -2,9 +2,9 @@
 
 import base64
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from pipeline.pictures.points import Image, Paint, around, draw, paint_segments
 from pipeline.report.facts import CloudRow, Facts, all_labels, spread
 from schemas.camera import Camera, Intrinsics
 from schemas.frames import transform_points
+
+if TYPE_CHECKING:
+    from stages.shard.clouds import CloudTable
 
 SCENES, CROPS, GRASPS = 12, 3, 4  # pictures; GRASPS of each verdict, hand and protocol
 WIDTH, GRASP_SIDE = 320, 200  # pixels
@@ -76,26 +79,36 @@ def _scenes(facts: Facts) -> Iterator[Picture]:
         yield data_uri(image), f"{row.scene} view {row.view}: {place}"
 
 
-def shown_clouds(facts: Facts, most: int) -> Iterator[tuple[CloudRow, dict[str, Any]]]:
-    """Clouds in the world frame, one a scene, spread over splits and kinds; empty ones left out."""
+def _shown_rows(facts: Facts, most: int) -> list[CloudRow]:
+    """One cloud a scene, spread over splits and kinds; empty ones left out."""
     firsts: dict[str, CloudRow] = {}
     for row in facts.clouds:
         if row.points:
             firsts.setdefault(row.scene, row)
     rows = sorted(firsts.values(), key=lambda row: (row.split, row.kind, row.scene))
-    chosen = spread(rows, most)
+    return spread(rows, most)
+
+
+def shown_clouds(facts: Facts, most: int) -> Iterator[tuple[CloudRow, dict[str, Any]]]:
+    """The clouds of `_shown_rows` in the world frame."""
+    chosen = _shown_rows(facts, most)
     if facts.manifest is None:
         yield from _from_blocks(facts, chosen)
         return
+    for row, table, index in _placed(facts, chosen):
+        yield row, table.read(index, index + 1)[0]
+
+
+def _placed(facts: Facts, rows: Sequence[CloudRow]) -> Iterator[tuple[CloudRow, "CloudTable", int]]:
+    """The table of each row, opened once a split, and its place in it."""
     from stages.shard.clouds import CloudTable
 
     tables: dict[str, CloudTable] = {}
-    for row in chosen:
-        table = tables.setdefault(
-            row.split, CloudTable(out=facts.out, split=row.split, frame="world")
-        )
-        index = table.keys.index((row.scene, row.view))
-        yield row, table.read(index, index + 1)[0]
+    for row in rows:
+        if row.split not in tables:
+            tables[row.split] = CloudTable(out=facts.out, split=row.split, frame="world")
+        table = tables[row.split]
+        yield row, table, table.keys.index((row.scene, row.view))
 
 
 def _from_blocks(facts: Facts, rows: list[CloudRow]) -> Iterator[tuple[CloudRow, dict[str, Any]]]:
@@ -127,13 +140,12 @@ def _crops(facts: Facts) -> Iterator[tuple[Picture, Picture]]:
     from pipeline.pictures.scene import scene_of
     from stages.crop import CropSpec, crop_depth
     from stages.render.backends.embree import EmbreeBackend
-    from stages.shard.clouds import CloudTable
 
     keep_all = CropSpec(extract_segments=(), sampling="none", frame="world")
     backend = EmbreeBackend()
-    for row, cloud in shown_clouds(facts, CROPS):
-        table = CloudTable(out=facts.out, split=row.split, frame="world")
-        scene, assets = scene_of(table, table.keys.index((row.scene, row.view)))
+    for row, table, index in _placed(facts, _shown_rows(facts, CROPS)):
+        cloud = table.read(index, index + 1)[0]
+        scene, assets = scene_of(table, index)
         K, T = Intrinsics.from_array(cloud["intrinsics"]), cloud["T_world_cam"]
         hits = backend.render(backend.prepare(scene, assets), Camera(intrinsics=K, T_world_cam=T))
         depth, segment = hits.dense(K.height, K.width)

@@ -64,6 +64,10 @@ class Album:
         row = self.clouds[self.place][1]
         return self.table.read(row, row + 1)[0]
 
+    def about(self) -> dict[str, Any]:
+        """What `cloud` says beside its points, without reading those."""
+        return self.table.about(self.clouds[self.place][1])
+
     def move_view(self, step: int) -> None:
         """To the next cloud, or the one before; the last is followed by the first."""
         self.place = (self.place + step) % len(self.clouds)
@@ -112,8 +116,8 @@ class Album:
         if table is None:
             return {}
         if self._found is None:
-            cloud = self.cloud()
-            self._found = table.of_scene(cloud["object_ids"], cloud["object_poses"], np.eye(4))
+            about = self.about()
+            self._found = table.of_scene(about["object_ids"], about["object_poses"], np.eye(4))
         return self._found
 
     @property
@@ -168,11 +172,11 @@ class Album:
 
     def replay(self) -> Replay:
         """The chosen grasp simulated again; raises CannotDrawError where it cannot be."""
-        cloud, found = self.cloud(), self.grasps()
+        about, found = self.about(), self.grasps()
         if self.hand is None or not self.grasp_count:
             raise UnknownChoiceError("grasp", self.grasp, ())
         slot, index = int(found["object_slot"][self.grasp]), int(found["grasp_index"][self.grasp])
-        return replay(self.out, self.hand, self.protocol or "fc", cloud["object_ids"][slot], index)
+        return replay(self.out, self.hand, self.protocol or "fc", about["object_ids"][slot], index)
 
 
 def open_album(

@@ -100,8 +100,6 @@ class RenderStage:
                 wanted: Scene = inputs[item.inputs[0]]
                 if scene is not wanted:
                     scene = wanted
-                    if scene.has_grains:
-                        check_grains(config.backend)
                     assets = [inputs["assets", oid] for oid in scene.object_ids]
                     prepared = backend.prepare(scene, assets)
                 middles = bounding_middles(backend.hulls(prepared))

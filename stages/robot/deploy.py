@@ -20,9 +20,7 @@ from stages.crop.files import read_spec
 from stages.robot.errors import CalibrationError
 from stages.robot.frame import Frame
 from stages.robot.segments import Segmenter, segmented
-from stages.robot.table import TableFit
-
-ON_THE_ORIGIN = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
+from stages.robot.table import ON_THE_ORIGIN, TableFit
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

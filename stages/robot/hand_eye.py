@@ -72,8 +72,7 @@ def solve_hand_eye(
             "hand-eye: the poses turn the hand about one axis or not at all, so that the camera "
             "cannot be told; turn it by 0.1 rad and more about at least two axes"
         )
-    u, _, vt = np.linalg.svd(a.T @ b)
-    R = u @ np.diag([1, 1, np.linalg.det(u @ vt)]) @ vt
+    R = _nearest_rotation(a.T @ b)
     left = np.concatenate([T[:3, :3] - np.eye(3) for T in A])
     right = np.concatenate([R @ Tb[:3, 3] - Ta[:3, 3] for Ta, Tb in zip(A, B, strict=True)])
     X = np.eye(4)
@@ -88,8 +87,7 @@ def residuals(
     hands, boards = _checked(T_base_hand, T_cam_board, mount)
     X = check_transform(T, "T_hand_cam" if mount == "hand" else "T_base_cam")
     fixed = np.array([h @ X @ b for h, b in zip(hands, boards, strict=True)])
-    u, _, vt = np.linalg.svd(fixed[:, :3, :3].mean(axis=0))
-    R = u @ np.diag([1, 1, np.linalg.det(u @ vt)]) @ vt
+    R = _nearest_rotation(fixed[:, :3, :3].mean(axis=0))
     return HandEye(
         mount=mount,
         T=X,
@@ -112,6 +110,12 @@ def _checked(
     hands = [check_transform(T, f"T_base_hand[{i}]") for i, T in enumerate(T_base_hand)]
     boards = [check_transform(T, f"T_cam_board[{i}]") for i, T in enumerate(T_cam_board)]
     return [T if mount == "hand" else invert(T) for T in hands], boards
+
+
+def _nearest_rotation(M: Float) -> Float:
+    """(3, 3) the rotation nearest to M in the least squares sense."""
+    u, _, vt = np.linalg.svd(M)
+    return u @ np.diag([1, 1, np.linalg.det(u @ vt)]) @ vt
 
 
 def _log(R: Float) -> Float:

@@ -14,18 +14,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from schemas.frames import check_transform, invert, pose_to_matrix
+from schemas.records import BACKGROUND, FIRST_OBJECT, TABLE
 from stages.crop import slopes_at
 from stages.crop.files import read_image
 from stages.robot.errors import SegmentationError
 from stages.robot.frame import Frame
-from stages.robot.table import calibrate_table
+from stages.robot.table import ON_THE_ORIGIN, calibrate_table
 
 Segments = tuple[NDArray[np.integer], Mapping[str, int]]
 Segmenter = Callable[[Frame], Segments]
 OBJECT = "object:"
 EVERY_OBJECT = "object:*"
-BACKGROUND_ID, TABLE_ID, OBJECT_ID = 0, 1, 2
-NAMES = {"background": BACKGROUND_ID, "table": TABLE_ID, EVERY_OBJECT: OBJECT_ID}
+NAMES = {"background": BACKGROUND, "table": TABLE, EVERY_OBJECT: FIRST_OBJECT}
 
 
 def named_ids(names: Mapping[str, Any], largest: int) -> dict[str, int]:
@@ -90,12 +90,12 @@ class Workspace:
 
     box_min: tuple[float, float, float]
     box_max: tuple[float, float, float]
-    table_pose: tuple[float, ...] = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
+    table_pose: tuple[float, ...] = ON_THE_ORIGIN
 
     def __call__(self, frame: Frame) -> Segments:
         pixel, points = points_above(frame, self.table_pose)
         inside = np.all((points >= self.box_min) & (points <= self.box_max), axis=1)
-        return _painted(frame, [(pixel[inside], OBJECT_ID)])
+        return _painted(frame, [(pixel[inside], FIRST_OBJECT)])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,8 +126,8 @@ class OnTheTable:
         label = clusters(points[standing], self.cell)
         sizes = np.bincount(label) if len(label) else np.zeros(0, np.int64)
         order = [i for i in np.argsort(-sizes, kind="stable") if sizes[i] >= self.min_points]
-        layers = [(pixel[table], TABLE_ID)]
-        layers += [(pixel[standing][label == i], OBJECT_ID + k) for k, i in enumerate(order)]
+        layers = [(pixel[table], TABLE)]
+        layers += [(pixel[standing][label == i], FIRST_OBJECT + k) for k, i in enumerate(order)]
         return _painted(frame, layers)
 
 
@@ -156,7 +156,7 @@ def points_above(
 
 def _painted(frame: Frame, layers: list[tuple[NDArray[np.int64], int]]) -> Segments:
     ids = np.zeros(frame.depth.size, np.uint16)
-    largest = TABLE_ID
+    largest = TABLE
     for pixel, number in layers:
         ids[pixel] = number
         largest = max(largest, number)

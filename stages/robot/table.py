@@ -18,6 +18,7 @@ PLANE_TRIES, PLANE_NEAR = 300, 0.004  # draws, inlier distance m
 FEWEST = 100  # points on a plane
 FARTHEST = 2.0  # m; what is farther is no table that a robot works on
 LEVEL = np.cos(np.radians(20.0))  # a table that leans more against the known world z is a wall
+ON_THE_ORIGIN = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)  # pose of a table top
 SMALLEST_SHARE = 0.1  # of the near pixels
 
 
@@ -58,7 +59,7 @@ def calibrate_table(frame: Frame, max_depth: float = FARTHEST) -> TableFit:
     near = np.abs(off) < PLANE_NEAR
     if T is None:
         T = _world_on_table(frame, normal, offset)
-        pose, height, tilt = np.array([0, 0, 0, 1.0, 0, 0, 0]), 0.0, 0.0
+        pose, height, tilt = np.array(ON_THE_ORIGIN), 0.0, 0.0
     else:
         n = T[:3, :3] @ normal
         if n[2] < LEVEL:

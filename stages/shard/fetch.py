@@ -7,9 +7,7 @@ from typing import Any
 
 from stages.shard.errors import DatasetError
 from stages.shard.layout import sha256_bytes
-from stages.storage import cache_folder, read_bytes, write_bytes
-
-CONNECTIONS = 8
+from stages.storage import CONNECTIONS, cache_folder, read_bytes, write_bytes
 
 
 def fetch_shard(shard: Path, marker_sha256: str, files: Mapping[str, Any]) -> Path:

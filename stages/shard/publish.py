@@ -20,6 +20,7 @@ from stages.shard.errors import DatasetError, ShardContentError
 from stages.shard.layout import canonical, marker_of, publish_bytes, seal
 from stages.shard.layout import unseal as unseal_marker
 from stages.storage import (
+    CONNECTIONS,
     file_sha256,
     is_remote,
     list_files,
@@ -29,7 +30,6 @@ from stages.storage import (
     write_bytes,
 )
 
-CONNECTIONS = 8  # to an object store, at once
 CUT = (
     "scenes_per_shard", "chunk_points", "chunks_per_file", "compression", "compression_level",
 )  # fmt: skip

@@ -263,19 +263,19 @@ class DexGrasp(BaseEnv):
     def segment_table(self, i: int) -> dict[str, int]:
         """Segment name -> id of sub-scene i: the scene's own, then `hand:<link>`."""
         table = self.grasp_scenes[i].scene.segment_table
-        if self.agent is None:
-            return table
-        first = FIRST_OBJECT + len(self.grasp_scenes[i].assets)
-        links = self.agent.robot.links
-        return table | {f"hand:{link.name}": first + n for n, link in enumerate(links)}
+        return table | {f"hand:{link.name}": number for link, number in self._link_ids(i)}
 
     def _segment_of(self, i: int) -> NDArray[np.uint16]:
         out = self.contents.segment_of(i)
-        if self.agent is not None:
-            first = FIRST_OBJECT + len(self.grasp_scenes[i].assets)
-            for n, link in enumerate(self.agent.robot.links):
-                out[link._objs[i].entity.per_scene_id] = first + n
+        for link, number in self._link_ids(i):
+            out[link._objs[i].entity.per_scene_id] = number
         return out
+
+    def _link_ids(self, i: int) -> list[tuple[Any, int]]:
+        """Links of the hand, when there is one, with their segment ids in sub-scene i."""
+        links = [] if self.agent is None else self.agent.robot.links
+        first = FIRST_OBJECT + len(self.grasp_scenes[i].assets)
+        return [(link, first + n) for n, link in enumerate(links)]
 
     def contact_forces(self) -> torch.Tensor:
         """(L, N, 3) N, of every contact link on the target."""

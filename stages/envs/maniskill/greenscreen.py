@@ -145,7 +145,7 @@ class Greenscreen:
         sensor = env._sensors[name]
         matrices = sensor.get_params()["intrinsic_cv"].cpu().double().numpy()
         size = int(sensor.config.width), int(sensor.config.height)
-        cameras = [_intrinsics(K, *size) for K in matrices]
+        cameras = [Intrinsics.from_matrix(K, *size) for K in matrices]
         fitted = [o.fitted(cameras[i]) for i, o in enumerate(overlays)]
         if len(fitted) == 1:
             for camera in cameras[1:]:
@@ -210,12 +210,6 @@ def _opened(picture: Picture | Sequence[Picture] | None) -> list[Overlay] | None
 def _ids(thing: Any) -> list[tuple[Any, Any]]:
     """(segmentation id, environment) of an actor or link in each environment that holds it."""
     return list(zip(thing.per_scene_id.tolist(), thing._scene_idxs.tolist(), strict=True))
-
-
-def _intrinsics(K: Any, width: int, height: int) -> Intrinsics:
-    return Intrinsics(
-        fx=K[0, 0], fy=K[1, 1], cx=K[0, 2], cy=K[1, 2], width=width, height=height
-    )  # fmt: skip
 
 
 def _millimetres(metres: Any, dtype: Any) -> Any:

@@ -63,20 +63,16 @@ def plan_targets(
     start, grasp, squeeze = (
         unit_pose(q) for q in (row.pregrasp_qpos, row.grasp_qpos, row.squeeze_qpos)
     )
-
-    def steps(seconds: float) -> int:
-        return max(1, round(seconds * config.control_freq))
-
     close = [
         blend(a, b, (i + 1) / n)
         for a, b, n in (
-            (start, grasp, steps(config.approach_time)),
-            (grasp, squeeze, steps(config.squeeze_time)),
-            (squeeze, squeeze, steps(config.settle_time)),
+            (start, grasp, _steps(config, config.approach_time)),
+            (grasp, squeeze, _steps(config, config.squeeze_time)),
+            (squeeze, squeeze, _steps(config, config.settle_time)),
         )
         for i in range(n)
     ]
-    rise, hold = steps(config.lift_time), steps(config.hold_time)
+    rise, hold = _steps(config, config.lift_time), _steps(config, config.hold_time)
     if config.static_base:
         for target in close:  # pinned at the final pose of the root: no approach
             target[:7] = squeeze[:7]
@@ -85,6 +81,11 @@ def plan_targets(
     heights = [config.lift_height * minimum_jerk((i + 1) / rise) for i in range(rise)]
     heights += [config.lift_height] * hold
     return _Plan(close=np.array(close), lift=_raised(squeeze, heights, hand, asset))
+
+
+def _steps(config: RolloutConfig, seconds: float) -> int:
+    """Control steps, at least one."""
+    return max(1, round(seconds * config.control_freq))
 
 
 def _raised(qpos: Float, heights: Sequence[float], hand: HandSpec, asset: ObjectAsset) -> Float:
@@ -183,7 +184,7 @@ class RolloutRunner:
             return states
 
         close = np.stack([plan.close for plan in plans], axis=1)
-        approach = max(1, round(config.approach_time * config.control_freq))
+        approach = _steps(config, config.approach_time)
         follow(close[:approach])
         at_grasp = env.evaluate()["contact_links"].cpu().numpy()
         follow(close[approach:])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from schemas.camera import Intrinsics
 from schemas.distortion import Distortion
-from schemas.errors import ForeignFileError, SchemaError
+from schemas.errors import ForeignFileError
 from schemas.files import read_json
 from schemas.frames import check_transform
 from stages.crop.errors import ImageFileError
@@ -156,11 +156,3 @@ class FileSource:
     def _time(self) -> float:
         time = self.config.time
         return self._number(time) if time != "" else float("nan")
-
-
-def read_frame(config: Path, folder: Path, stem: str = "") -> Frame:
-    """The frame of one capture: `FileSource` for those who want no source."""
-    try:
-        return FileSource(config, folder, stem).read()
-    except SchemaError as error:
-        raise CaptureError(f"{folder / stem}: {error}") from error

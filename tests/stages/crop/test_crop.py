@@ -1,9 +1,6 @@
 """The crop against the pinhole equations, its own order, and real captures."""
 
-import subprocess
-import sys
 from dataclasses import fields, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,9 +20,9 @@ from stages.crop import (
 )
 from stages.crop.sampling import farthest_points, inliers, random_points, voxel_points
 from stages.grasp.formats.pickled import read_pickled
+from tests.program import packages_of
 from tests.reference import REFERENCE
 
-ROOT = Path(__file__).parents[3]
 K = Intrinsics(fx=50.0, fy=60.0, cx=16.5, cy=11.5, width=32, height=24)
 TABLE = {"background": 0, "table": 1, "object:0": 2, "object:1": 3}
 ALL = CropSpec(extract_segments=())
@@ -244,16 +241,7 @@ def test_mistakes_are_told() -> None:
 
 
 def test_importing_the_crop_loads_numpy_alone() -> None:
-    program = (
-        "import sys, numpy, numpy.random\nbefore = set(sys.modules)\n"
-        "import stages.crop, stages.crop.files\n"
-        "new = {m.partition('.')[0] for m in set(sys.modules) - before}\n"
-        "print(sorted(new - sys.stdlib_module_names - {'numpy'}))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "['schemas', 'stages']"
+    assert packages_of("import stages.crop, stages.crop.files") == {"schemas", "stages"}
 
 
 def test_a_real_capture_gives_its_published_cloud() -> None:

@@ -35,7 +35,7 @@ from stages.envs.real.errors import (
     StoppedRobotError,
 )
 from stages.robot import StaleFrameError
-from tests.program import ROOT
+from tests.program import ROOT, python
 
 HAND = load_hand("xarm7_ability")
 ARM = len(HAND.ik_joints)
@@ -386,11 +386,9 @@ def test_an_xarm_that_is_not_there_is_told() -> None:
         "try: RealEnv(RealEnvConfig(driver='xarm:127.0.0.1'))\n"
         "except ConnectionLostError as error: print('TOLD', error)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert "TOLD xArm at 127.0.0.1: cannot be reached" in done.stdout
-    assert "is the control box on" in done.stdout
+    said = python(program)
+    assert "TOLD xArm at 127.0.0.1: cannot be reached" in said
+    assert "is the control box on" in said
 
 
 def test_no_hardware_or_engine_is_imported_for_a_camera(tmp_path: Path) -> None:
@@ -406,10 +404,7 @@ def test_no_hardware_or_engine_is_imported_for_a_camera(tmp_path: Path) -> None:
         "print(sorted(heavy & {m.partition('.')[0] for m in sys.modules}))\n"
         "print('stages.envs.real.env' in before)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split("\n")[:2] == ["[]", "False"]
+    assert python(program).split("\n")[:2] == ["[]", "False"]
 
 
 def test_the_limits_may_be_narrowed_in_speed_only() -> None:
