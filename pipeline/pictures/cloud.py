@@ -102,7 +102,7 @@ def find_cloud(
     views: set[str] = set()
     for name in [split] if split else load_manifest(out)["splits"]:
         table = CloudTable(out=out, split=name, frame="world", min_points=int(view is None))
-        for index, (of, number) in enumerate(table.keys):
+        for index, (of, number) in enumerate(table.index.keys):
             if scene in (None, of) and view in (None, number):
                 return table, index
             scenes.add(of)

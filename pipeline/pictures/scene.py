@@ -20,7 +20,7 @@ def scene_of(table: CloudTable, index: int) -> tuple[Scene, list[ObjectAsset]]:
     """
     from stages.shard.backends.chunks import read_array
 
-    name, row = table.rows[index]
+    name, row = table.index.place(index)
     shard = check_shard(table.out, name, table.commit)
     about = table.about(index)
     number = int(read_array(shard / "cloud_scene")[row])

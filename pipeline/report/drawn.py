@@ -108,7 +108,7 @@ def _placed(facts: Facts, rows: Sequence[CloudRow]) -> Iterator[tuple[CloudRow, 
         if row.split not in tables:
             tables[row.split] = CloudTable(out=facts.out, split=row.split, frame="world")
         table = tables[row.split]
-        yield row, table, table.keys.index((row.scene, row.view))
+        yield row, table, table.index.keys.index((row.scene, row.view))
 
 
 def _from_blocks(facts: Facts, rows: list[CloudRow]) -> Iterator[tuple[CloudRow, dict[str, Any]]]:

@@ -58,7 +58,7 @@ class Album:
 
     @property
     def scene(self) -> str:
-        return self.table.keys[self.clouds[self.place][1]][0]
+        return self.table.index.key(self.clouds[self.place][1])[0]
 
     def cloud(self) -> dict[str, Any]:
         row = self.clouds[self.place][1]
@@ -165,7 +165,7 @@ class Album:
         number, own = self.clouds[self.place]
         rows = [own] + [
             row for t, row in self.clouds
-            if t == number and row != own and self.table.keys[row][0] == self.scene
+            if t == number and row != own and self.table.index.key(row)[0] == self.scene
         ]  # fmt: skip
         abouts = [self.table.about(row) for row in rows]
         return [(a["T_world_cam"], Intrinsics.from_array(a["intrinsics"])) for a in abouts]
@@ -192,10 +192,10 @@ def open_album(
     splits = [split] if split else list(load_manifest(out)["splits"])
     tables = [CloudTable(out=out, split=name, frame="world") for name in splits]
     clouds = [(t, i) for t, table in enumerate(tables) for i in range(len(table))]
-    key = table.keys[row]
+    key = table.index.key(row)
     place = next(
         n for n, (t, i) in enumerate(clouds)
-        if tables[t].split == table.split and tables[t].keys[i] == key
+        if tables[t].split == table.split and tables[t].index.key(i) == key
     )  # fmt: skip
     album = Album(out=out, tables=tables, clouds=clouds, place=place, hand=hand, protocol=protocol)
     if hand is not None:

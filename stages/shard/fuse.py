@@ -1,12 +1,13 @@
 """All views of a scene as one cloud, put together when it is read: nothing is stored twice."""
 
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stages.shard.clouds import PER_POINT, CloudTable
+from stages.shard.clouds import PER_POINT, CloudTable, side_by_side
 
 CAMERA_FIELDS = ("T_world_cam", "intrinsics", "distortion")
 
@@ -24,9 +25,9 @@ class FusedTable:
     def __post_init__(self) -> None:
         if self.clouds.frame != "world":
             raise ValueError(f"fuse: views meet in the world frame, got {self.clouds.frame!r}")
-        for _, group in groupby(range(len(self.clouds)), key=lambda i: self.clouds.keys[i][0]):
-            mine = list(group)
-            self.rows.append((mine[0], mine[-1] + 1))
+        cut = np.flatnonzero(np.diff(self.clouds.index.scene)) + 1
+        edges = [0, *cut.tolist(), len(self.clouds)] if len(self.clouds) else []
+        self.rows = list(pairwise(edges))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -35,16 +36,14 @@ class FusedTable:
     def frame(self) -> str:
         return "world"
 
-    def blocks(self, size: int) -> list[tuple[int, int]]:
-        """Runs start:stop of at most `size` scenes that lie side by side in one shard."""
-        shards = [self.clouds.rows[start][0] for start, _ in self.rows]
-        out: list[tuple[int, int]] = []
-        start = 0
-        for i in range(1, len(shards) + 1):
-            if i == len(shards) or shards[i] != shards[start] or i - start == size:
-                out.append((start, i))
-                start = i
-        return out
+    def blocks(self, size: int) -> NDArray[np.int64]:
+        """(B, 2) runs start, stop of at most `size` scenes that lie side by side in one shard."""
+        return side_by_side(self.clouds.index.shard[[start for start, _ in self.rows]], size)
+
+    def ahead(self, indices: NDArray[np.int64]) -> None:
+        """Have the system read what these scenes are made of, without waiting for it."""
+        runs = [np.arange(*self.rows[i]) for i in indices.tolist()]
+        self.clouds.ahead(np.concatenate([np.zeros(0, np.int64), *runs]))
 
     def read(self, start: int, stop: int) -> list[dict[str, Any]]:
         """Scenes start:stop, all of one shard; see `fused`."""

@@ -13,7 +13,7 @@ Index = NDArray[np.int64]
 
 
 def epoch_order(
-    blocks: Sequence[tuple[int, int]],
+    blocks: Sequence[tuple[int, int]] | Index,
     *,
     shuffle: bool,
     buffer: int,

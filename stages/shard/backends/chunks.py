@@ -1,17 +1,17 @@
 """Reading this project's Zarr v3 arrays straight from their files, without threads.
 
-An inner chunk without compression is read where its rows lie, into the array that wants them: no
-chunk is decoded, nothing is copied twice, and one cloud costs one system call. Nothing here breaks
-in a process that was forked, as a DataLoader's workers are.
+Files are mapped into memory. Rows without compression are copied from where they lie into the array
+that wants them: no chunk is decoded, nothing is copied twice, and a cloud costs no system call.
+Nothing here breaks in a process that was forked, as a DataLoader's workers are. Shards never change
+where they lie, a new one takes the place of the old: so a map stays what it was when it was made.
 """
 
 import json
-import os
+import mmap
 from collections import OrderedDict
 from itertools import count
-from os import preadv
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from google_crc32c import value as crc32c
@@ -23,20 +23,8 @@ from stages.shard.errors import DatasetError
 MISSING = 2**64 - 1
 """Offset of an inner chunk that was not written: it holds the fill value, 0."""
 OPEN_FILES = 256
+"""Files that a process keeps mapped; each map holds a descriptor."""
 DECODERS = {"zstd": Zstd, "blosc": Blosc}
-
-
-class _File:
-    """A descriptor that is closed with its last reference; reads name their offset."""
-
-    __slots__ = ("fd",)
-
-    def __init__(self, path: Path) -> None:
-        self.fd = os.open(path, os.O_RDONLY)
-
-    def __del__(self) -> None:
-        if hasattr(self, "fd"):
-            os.close(self.fd)
 
 
 class ChunkCache:
@@ -44,14 +32,14 @@ class ChunkCache:
 
     def __init__(self, limit: int) -> None:
         self.limit, self.held = limit, 0
-        self._chunks: OrderedDict[tuple[int, int], memoryview] = OrderedDict()
+        self._chunks: OrderedDict[tuple[int, int], NDArray[Any]] = OrderedDict()
 
-    def get(self, key: tuple[int, int]) -> memoryview | None:
+    def get(self, key: tuple[int, int]) -> NDArray[Any] | None:
         if key in self._chunks:
             self._chunks.move_to_end(key)
         return self._chunks.get(key)
 
-    def put(self, key: tuple[int, int], chunk: memoryview) -> None:
+    def put(self, key: tuple[int, int], chunk: NDArray[Any]) -> None:
         self._chunks[key] = chunk
         self.held += chunk.nbytes
         while self.held > self.limit and len(self._chunks) > 1:
@@ -61,8 +49,8 @@ class ChunkCache:
 class ChunkReader:
     """Rows of one array that `zarr3.write_array` wrote. Raises DatasetError for other layouts."""
 
-    _files: ClassVar[OrderedDict[tuple[int, int], tuple["ChunkReader", _File]]] = OrderedDict()
-    """Open files of all readers, since a process has few descriptors; by reader and number."""
+    _maps: ClassVar[OrderedDict[tuple[int, int], "ChunkReader"]] = OrderedDict()
+    """Who has a file mapped, since a process has few descriptors; by reader and number of file."""
 
     def __init__(self, path: Path, cache: ChunkCache | None = None) -> None:
         self.path = path
@@ -91,10 +79,10 @@ class ChunkReader:
         self.dtype = np.dtype(node["data_type"]).newbyteorder("<")
         self._rows: int = chunk[0]
         self._per_file: int = grid[0] // chunk[0]
-        self.row_bytes = self.dtype.itemsize * int(np.prod(self.shape[1:], dtype=np.int64))
+        self._file_rows = self._rows * self._per_file
+        self._chunk_bytes = self._rows * self.dtype.itemsize * int(np.prod(self.shape[1:]))
         self._tail = "/0" * (len(self.shape) - 1)
-        self._index: dict[int, list[tuple[int, int]]] = {}
-        self._spans: dict[int, tuple[_File | None, int, int]] = {}
+        self._files: dict[int, _File] = {}
         self._cache = cache if cache is not None else ChunkCache(0)
         self._identity = next(_identities)
 
@@ -109,80 +97,94 @@ class ChunkReader:
         return out
 
     def read_into(self, start: int, out: NDArray[Any]) -> None:
-        """Fill `out` (contiguous, of this dtype and row shape) with the rows from `start` on."""
-        if not out.size:
+        """Fill `out` (R, ...), of any dtype that holds this one's values, with rows from `start` on."""
+        number, first = divmod(start, self._file_rows)
+        file, rows = self._files.get(number), len(out)
+        if file is not None and file.rows is not None and first + rows <= len(file.rows):
+            out[...] = file.rows[first : first + rows]
             return
-        view = memoryview(out.reshape(-1).view(np.uint8))
-        self.read_bytes(start, len(out), view)
+        done = 0
+        while done < rows:
+            number, first = divmod(start + done, self._rows)
+            part = self._chunk(number)[first : first + rows - done]
+            out[done : done + len(part)] = part
+            done += len(part)
 
-    def read_bytes(self, start: int, count: int, view: memoryview) -> None:
-        """`read_into` for `count` rows, into bytes of exactly their size."""
-        number, skip = divmod(start, self._rows)
-        width = self.row_bytes
-        while count > 0:
-            rows = min(self._rows - skip, count)
-            length = rows * width
-            part = view if rows == count else view[:length]
-            file, offset, size = self._spans.get(number) or self._span(number)
-            if file is None:
-                part[:] = bytes(length)
-            elif self._decoder is not None:
-                chunk = self._chunk(number, file, offset, size)
-                part[:] = chunk[skip * width : skip * width + length]
-            elif preadv(file.fd, (part,), offset + skip * width) != length:
-                raise DatasetError(f"{self.path}: chunk {number} is cut short; run `verify`")
-            number, skip, count, view = number + 1, 0, count - rows, view[length:]
+    def ahead(self, start: int, stop: int) -> None:
+        """Ask the system to read the rows start:stop from disk, without waiting for them."""
+        for number in range(start // self._file_rows, -(-stop // self._file_rows)):
+            file = self._file(number)
+            first = max(0, start // self._rows - number * self._per_file)
+            last = min(self._per_file, -(-stop // self._rows) - number * self._per_file)
+            spans = [(a, a + n) for a, n in file.index[first:last] if a != MISSING]
+            if file.data is not None and spans:
+                begin = min(spans)[0] // mmap.PAGESIZE * mmap.PAGESIZE
+                file.data.madvise(mmap.MADV_WILLNEED, begin, max(spans)[1] - begin)
 
-    def _chunk(self, number: int, file: _File, offset: int, size: int) -> memoryview:
-        """The bytes of a decoded chunk."""
+    def _chunk(self, number: int) -> NDArray[Any]:
+        """The rows of an inner chunk, decoded."""
+        of, k = divmod(number, self._per_file)
+        file = self._file(of)
+        offset, size = file.index[k]
+        if file.data is None or offset == MISSING:
+            return np.broadcast_to(np.zeros((), self.dtype), (self._rows, *self.shape[1:]))
+        if self._decoder is None:
+            return self._as_rows(np.frombuffer(file.data, np.uint8, size, offset))
         key = (self._identity, number)
         found = self._cache.get(key)
         if found is not None:
             return found
-        chunk = np.empty(self._rows * self.row_bytes, np.uint8)
+        decoded = np.empty(self._chunk_bytes, np.uint8)
         try:
-            assert self._decoder is not None
-            self._decoder.decode(os.pread(file.fd, size, offset), out=chunk)
+            self._decoder.decode(file.data[offset : offset + size], out=decoded)
         except (RuntimeError, ValueError) as error:
             raise DatasetError(
                 f"{self.path}: chunk {number} is damaged ({error}); run `verify`"
             ) from error
-        self._cache.put(key, chunk.data)
-        return chunk.data
+        self._cache.put(key, chunk := self._as_rows(decoded))
+        return chunk
 
-    def _span(self, number: int) -> tuple[_File | None, int, int]:
-        """File, offset and bytes of an inner chunk; None for one that was not written."""
-        file, k = divmod(number, self._per_file)
-        if file not in self._index:
-            self._index[file] = self._read_index(file)
-        offset, size = self._index[file][k]
-        span = (None, 0, 0) if offset == MISSING else (self._file(file), offset, size)
-        self._spans[number] = span
-        return span
+    def _as_rows(self, data: NDArray[np.uint8]) -> NDArray[Any]:
+        return data.view(self.dtype).reshape(-1, *self.shape[1:])
 
-    def _file(self, number: int) -> _File:
-        key, files = (self._identity, number), ChunkReader._files
-        if key not in files:
-            files[key] = self, _File(self.path / f"c/{number}{self._tail}")
-        file = files[key][1]
-        while len(files) > OPEN_FILES:
-            reader, _ = files.popitem(last=False)[1]
-            reader._spans = {}
-        return file
+    def _file(self, number: int) -> "_File":
+        if number not in self._files:
+            self._files[number] = self._map(number)
+            ChunkReader._maps[self._identity, number] = self
+            while len(ChunkReader._maps) > OPEN_FILES:
+                (_, oldest), reader = ChunkReader._maps.popitem(last=False)
+                del reader._files[oldest]
+        return self._files[number]
 
-    def _read_index(self, file: int) -> list[tuple[int, int]]:
-        """Zarr's shard index: offset and size of each inner chunk, then their CRC-32C."""
-        path = self.path / f"c/{file}{self._tail}"
+    def _map(self, number: int) -> "_File":
+        """Map a file and read its end, Zarr's shard index: offset and size of each inner chunk."""
+        path = self.path / f"c/{number}{self._tail}"
         if not path.exists():  # all of it is the fill value; a lost file is found by check_shard
-            return [(MISSING, MISSING)] * self._per_file
-        length = 16 * self._per_file
+            return _File(None, [(MISSING, MISSING)] * self._per_file, None)
         with open(path, "rb") as opened:
-            opened.seek(-length - 4, os.SEEK_END)
-            data = opened.read()
-        if crc32c(data[:length]) != int.from_bytes(data[length:], "little"):
+            data = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+        end = len(data) - 16 * self._per_file - 4
+        index = data[max(0, end) : -4]
+        if end < 0 or crc32c(index) != int.from_bytes(data[-4:], "little"):
             raise DatasetError(f"{path}: the index of its chunks is damaged; run `verify`")
-        pairs = np.frombuffer(data[:length], "<u8").reshape(-1, 2).tolist()
-        return [(offset, size) for offset, size in pairs]
+        pairs = np.frombuffer(index, "<u8").reshape(-1, 2)
+        there = pairs[pairs[:, 0] != MISSING]
+        wrong = (there[:, 0] > end) | (there[:, 1] > end) | (there.sum(axis=1) > end)
+        if self._decoder is None:
+            wrong |= there[:, 1] != self._chunk_bytes
+        if wrong.any():
+            raise DatasetError(f"{path}: the index of its chunks names other bytes; run `verify`")
+        rows = None
+        in_order = np.arange(len(there), dtype=np.uint64) * np.uint64(self._chunk_bytes)
+        if self._decoder is None and np.array_equal(pairs[: len(there), 0], in_order):
+            rows = self._as_rows(np.frombuffer(data, np.uint8, len(there) * self._chunk_bytes))
+        return _File(data, pairs.tolist(), rows)
+
+
+class _File(NamedTuple):
+    data: mmap.mmap | None
+    index: list[tuple[int, int]]  # offset and bytes of each inner chunk
+    rows: NDArray[Any] | None  # what lies in it, where its chunks lie one behind the other
 
 
 _identities = count()

@@ -138,14 +138,16 @@ class PointCloudDataset(Dataset[Item]):
         if not plain or table.frame != table.stored_frame:
             return arrays_of(self.collate([self.item(i, epoch) for i in indices]))
         out = {key: table.empty_rows(key, len(indices), self.points) for key in table.per_point}
+        out["segment"] = np.empty((len(indices), self.points), np.int64)
         for k in table.read_fixed(indices, out):
             cloud = table.read(indices[k], indices[k] + 1)[0]
             rng = np.random.default_rng([self.seed, epoch, indices[k]])
             rows = sample_rows(cloud["points"], self._spec, rng)
             for key, array in out.items():
                 array[k] = cloud[key][rows]
-        out["segment"] = out["segment"].astype(np.int64)
-        return _collate([self._with_grasps(table.about(i)) for i in indices], out)
+        if self.grasps is None and "distortion" not in table.optional:
+            return _collate(table.abouts(indices), out)
+        return _collate(_columns([self._with_grasps(table.about(i)) for i in indices]), out)
 
     def _with_grasps(self, about: dict[str, Any]) -> Item:
         """What an item has beside its points, as numpy; `about` as CloudTable gives it."""
@@ -165,7 +167,8 @@ def collate_fixed(items: Sequence[Item]) -> Item:
     """points (B, N, 3), segment (B, N); the rest as in collate_ragged."""
     arrays = [arrays_of(item) for item in items]
     keys = [key for key in _PER_POINT if key in items[0]]
-    return tensors_of(_collate(arrays, {key: np.stack([x[key] for x in arrays]) for key in keys}))
+    stacked = {key: np.stack([x[key] for x in arrays]) for key in keys}
+    return tensors_of(_collate(_columns(arrays), stacked))
 
 
 def collate_ragged(items: Sequence[Item]) -> Item:
@@ -181,7 +184,7 @@ def collate_ragged(items: Sequence[Item]) -> Item:
     keys = [key for key in _PER_POINT if key in items[0]]
     out: Item = {key: np.concatenate([x[key] for x in arrays]) for key in keys}
     out["point_cloud"] = _owner([len(x["points"]) for x in arrays])
-    return tensors_of(_collate(arrays, out))
+    return tensors_of(_collate(_columns(arrays), out))
 
 
 _PER_POINT = ("points", "segment", *PER_POINT, "view_of_point")
@@ -210,30 +213,38 @@ def _owner(counts: Sequence[int]) -> NDArray[np.int64]:
     return np.repeat(np.arange(len(counts)), counts)
 
 
-def _collate(items: Sequence[Item], out: Item) -> Item:
-    """Add to `out`, which has the arrays by point, the rest of the items; all numpy."""
-    fused = int(np.ndim(items[0]["view"]) == 1)
+def _columns(items: Sequence[Item]) -> Item:
+    return {key: [x[key] for x in items] for key in items[0]}
+
+
+def _collate(columns: Item, out: Item) -> Item:
+    """Add to `out`, which has the arrays by point, the rest of the items; all numpy.
+
+    `columns`: by name, a value for each item.
+    """
+    fused = int(np.ndim(columns["view"][0]) == 1)
     for key in _PER_CAMERA:
-        if key in items[0]:
-            values = [x[key] for x in items]
+        if key in columns:
+            values = columns[key]
             # As np.stack, which takes several times longer.
-            out[key] = np.concatenate(values).reshape(-1, *values[0].shape[fused:])
+            flat = values if isinstance(values, np.ndarray) else np.concatenate(values)
+            out[key] = flat.reshape(-1, *values[0].shape[fused:])
     if fused:
-        out["view"] = np.concatenate([x["view"] for x in items])
-        out["camera_cloud"] = _owner([len(x["view"]) for x in items])
+        out["view"] = np.concatenate(columns["view"])
+        out["camera_cloud"] = _owner([len(view) for view in columns["view"]])
     else:
-        out["view"] = np.array([x["view"] for x in items])
+        out["view"] = np.array(columns["view"])
     for key in ("scene_id", "object_ids"):
-        out[key] = [x[key] for x in items]
+        out[key] = columns[key]
     for key in _PER_OBJECT:
-        if key in items[0]:
-            out[key] = np.concatenate([x[key] for x in items])
-    out["object_cloud"] = _owner([len(x["object_poses"]) for x in items])
-    if "grasps" in items[0]:
-        grasps = [x["grasps"] for x in items]
+        if key in columns:
+            out[key] = np.concatenate(columns[key])
+    out["object_cloud"] = _owner([len(poses) for poses in columns["object_poses"]])
+    if "grasps" in columns:
+        grasps = columns["grasps"]
         out["grasps"] = {key: np.concatenate([g[key] for g in grasps]) for key in grasps[0]}
         out["grasps"]["grasp_cloud"] = _owner([len(g["grasp_index"]) for g in grasps])
-    for key in items[0].keys() - out.keys():
-        values = [x[key] for x in items]
-        out[key] = np.stack(values) if isinstance(values[0], np.ndarray) else values
+    for key, values in columns.items():
+        if key not in out:
+            out[key] = np.stack(values) if isinstance(values[0], np.ndarray) else values
     return out

@@ -35,7 +35,7 @@ def out(tmp_path_factory):
 
 
 def places(album):
-    return album.scene, album.table.keys[album.clouds[album.place][1]][1]
+    return album.scene, album.table.index.key(album.clouds[album.place][1])[1]
 
 
 def test_leafing_goes_through_every_cloud_and_comes_back(out):

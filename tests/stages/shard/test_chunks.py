@@ -76,4 +76,4 @@ def test_files_are_closed(tmp_path, monkeypatch):
     for _ in range(2):
         for i, reader in enumerate(readers):
             assert (reader.read() == i + 1).all()
-    assert len(ChunkReader._files) <= 2
+    assert len(ChunkReader._maps) <= 2

@@ -71,7 +71,7 @@ def test_it_reads_back_bit_equal(dataset, tmp_path, format_, monkeypatch):
     assert json.loads((to / "dataset.json").read_text()) == load_manifest(dataset)
     for split in ("train", "val"):
         table = CloudTable(out=dataset, split=split)
-        wanted = {f"{s}-{v:04d}": i for i, (s, v) in enumerate(table.keys)}
+        wanted = {f"{s}-{v:04d}": i for i, (s, v) in enumerate(table.index.keys)}
         found = dict(READERS[format_](to, split))
         assert found.keys() == wanted.keys()
         for key, i in wanted.items():
