@@ -130,7 +130,7 @@ class CloudTable:
         first, last = starts[0], ends[-1]
         read = {key: array.read(first, last) for key, array in shard.per_point.items()}
         for key in set(self.per_point) - set(read):  # this shard has no point at all
-            read[key] = self.empty_rows(key, 0)
+            read[key] = np.empty(*self.layout(key, 0))
         out: list[dict[str, Any]] = []
         for i, begin, end in zip(range(start, stop), starts, ends, strict=True):
             part = slice(begin - first, end - first)
@@ -143,10 +143,10 @@ class CloudTable:
         """Names of the arrays that each point has a row of."""
         return ("points", "segment", *(key for key in PER_POINT if key in self.optional))
 
-    def empty_rows(self, key: str, *shape: int) -> Array:
-        """An array (*shape, ...) whose rows are as those of an array of `per_point`."""
+    def layout(self, key: str, *shape: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        """Shape (*shape, ...) and dtype of rows of an array of `per_point`."""
         of = field_of(key)
-        return np.empty((*shape, *(n for n in of.shape if isinstance(n, int))), of.dtype)
+        return (*shape, *(n for n in of.shape if isinstance(n, int))), np.dtype(of.dtype)
 
     def read_fixed(self, indices: Sequence[int], out: dict[str, Array]) -> list[int]:
         """Read clouds as stored into arrays (B, N, ...), by name in `per_point`.

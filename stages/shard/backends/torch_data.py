@@ -11,6 +11,7 @@ from torch.utils.data import Dataset
 
 from schemas.frames import invert
 from stages.crop import CropSpec
+from stages.shard.backends.torch_transport import Layout
 from stages.shard.clouds import PER_POINT, SAMPLINGS, CloudTable, sample_rows
 from stages.shard.errors import UnknownChoiceError
 from stages.shard.fuse import FusedTable
@@ -131,14 +132,30 @@ class PointCloudDataset(Dataset[Item]):
         """`collate` of the items."""
         return tensors_of(self.batch_arrays(indices, epoch))
 
-    def batch_arrays(self, indices: Sequence[int], epoch: int) -> Item:
-        """`batch` as numpy, clouds of a fixed size read to their place in the batch."""
+    @property
+    def plain(self) -> bool:
+        """Whether batches are of one size and are read as they are stored."""
         table = self.table
-        plain = self._spec is not None and self.augment is None and isinstance(table, CloudTable)
-        if not plain or table.frame != table.stored_frame:
+        whole = isinstance(table, CloudTable) and table.frame == table.stored_frame
+        return whole and self._spec is not None and self.augment is None
+
+    def layout(self, size: int) -> Layout:
+        """Shape and dtype of the arrays (size, points, ...) of a plain batch."""
+        table = self.table.clouds if isinstance(self.table, FusedTable) else self.table
+        found = {key: table.layout(key, size, self.points or 0) for key in table.per_point}
+        return found | {"segment": (found["segment"][0], np.dtype(np.int64))}
+
+    def batch_arrays(self, indices: Sequence[int], epoch: int, out: Item | None = None) -> Item:
+        """`batch` as numpy; clouds of a plain one are read to their place in it.
+
+        `out`: the arrays of `layout` to read into; without, new ones are made.
+        """
+        table = self.table
+        if not self.plain or not isinstance(table, CloudTable):
             return arrays_of(self.collate([self.item(i, epoch) for i in indices]))
-        out = {key: table.empty_rows(key, len(indices), self.points) for key in table.per_point}
-        out["segment"] = np.empty((len(indices), self.points), np.int64)
+        if out is None:
+            out = {key: np.empty(*of) for key, of in self.layout(len(indices)).items()}
+        out = dict(out)
         for k in table.read_fixed(indices, out):
             cloud = table.read(indices[k], indices[k] + 1)[0]
             rng = np.random.default_rng([self.seed, epoch, indices[k]])

@@ -1,19 +1,19 @@
 """Shuffled batches of a `PointCloudDataset` for one rank, to be stopped and gone on with."""
 
+import os
+import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset, Sampler, get_worker_info
 
 from stages.shard.backends.torch_data import Item, PointCloudDataset, tensors_of
+from stages.shard.backends.torch_transport import InSlot, Slots, packed, unpacked
 from stages.shard.fuse import FusedTable
 from stages.shard.order import batch_bounds, epoch_order
-
-LARGE = 2**14
-"""Bytes of an array from which on it comes from a worker in shared memory."""
-
 
 class PointCloudLoader:
     """Batches of every cloud once an epoch, over all ranks; each epoch in another order.
@@ -39,6 +39,7 @@ class PointCloudLoader:
         world_size: int | None = None,
         drop_last: bool = False,
         num_workers: int = 0,
+        pin_memory: bool = False,
         **loader: Any,
     ) -> None:
         """
@@ -46,7 +47,8 @@ class PointCloudLoader:
         at a time; a larger mix shuffles better, a larger block reads in longer runs.
         `rank`, `world_size`: by default those of torch.distributed where it is initialised.
         Ranks get equally many batches (see order.batch_bounds), with `drop_last` only full ones.
-        `loader`: more for torch's DataLoader: pin_memory, prefetch_factor, persistent_workers,
+        `pin_memory`: tensors in page-locked memory, which a GPU copies from while it works.
+        `loader`: more for torch's DataLoader: prefetch_factor, persistent_workers,
         multiprocessing_context, ...
         """
         if rank is None and world_size is None:
@@ -56,6 +58,11 @@ class PointCloudLoader:
         for name, value in (("batch_size", batch_size), ("block", block), ("mix", mix)):
             if value < 1:
                 raise ValueError(f"{name}: expected >= 1, got {value}")
+        if not loader.get("in_order", True):
+            raise ValueError("in_order: expected True, since a state counts the batches given")
+        self._pin = pin_memory and torch.cuda.is_available()
+        if pin_memory and not self._pin:
+            warnings.warn("pin_memory: no CUDA device is there, so nothing is pinned", stacklevel=2)
         self.dataset = dataset
         self._cut = {"rank": rank, "world_size": world_size}
         self._shuffle, self._block, self._buffer = shuffle, block, block * mix
@@ -69,8 +76,11 @@ class PointCloudLoader:
             "shuffle": shuffle, "block": block, "mix": mix, "drop_last": drop_last,
             "world_size": world_size,
         }  # fmt: skip
+        self._batch_size, self._keeps = batch_size, bool(loader.get("persistent_workers"))
+        self._in_flight = num_workers * (loader.get("prefetch_factor") or 2)
+        self._batches = _Batches(dataset)
         self._loader: DataLoader[Any] = DataLoader(
-            _Batches(dataset),
+            self._batches,
             batch_size=None,
             sampler=_Order(self),
             collate_fn=_unchanged,
@@ -89,10 +99,21 @@ class PointCloudLoader:
     def __iter__(self) -> Iterator[Item]:
         """The rest of the epoch after `load_state_dict`, else all of it."""
         self._done = self._first
+        if self._in_flight and (self._batches.slots is None or not self._keeps):
+            # Their own for each set of workers, since two iterations may run side by side.
+            self._batches.slots = self._new_slots()
+        slots = self._batches.slots
         for batch in self._loader:
             self._done += 1
-            yield tensors_of(_unpacked(batch) if isinstance(batch, _Packed) else batch)
+            out = tensors_of(unpacked(batch, slots))  # copies what lies in a slot
+            yield _pinned(out) if self._pin else out
         self.set_epoch(self.epoch + 1)
+
+    def _new_slots(self) -> Slots | None:
+        """One for each batch that workers may have been asked for, and the one being copied."""
+        if not self.dataset.plain or not hasattr(os, "memfd_create"):
+            return None
+        return Slots(self.dataset.layout(self._batch_size), self._in_flight + 1)
 
     def plan(self) -> list[tuple[int, list[int]]]:
         """Epoch and clouds of every batch that the next iteration gives."""
@@ -140,53 +161,54 @@ class _Batches(Dataset[Any]):
         return arrays if get_worker_info() is None else _packed(arrays)
 
 
-class _Packed(NamedTuple):
-    """A batch on its way from a worker.
-
-    Every tensor costs the two processes a connection and a file descriptor, more than the arrays
-    of a camera are worth: so the large arrays travel in one tensor, the others by value.
-    """
-
-    buffer: torch.Tensor  # uint8; a NamedTuple, so that pin_memory finds it
-    places: list[tuple[str, str, tuple[int, ...], int]]  # name, dtype, shape, first byte
-    small: Item
+class _Request(NamedTuple):
+    epoch: int
+    clouds: list[int]
+    slot: int
+    ahead: NDArray[np.int64]  # clouds that come soon
 
 
-def _packed(arrays: Item) -> _Packed:
-    large = {key: v for key, v in arrays.items() if isinstance(v, np.ndarray) and v.nbytes >= LARGE}
-    places: list[tuple[str, str, tuple[int, ...], int]] = []
-    end = 0
-    for key, array in large.items():
-        places.append((key, array.dtype.str, array.shape, end))
-        end += -(-array.nbytes // 64) * 64
-    # Shared from the start, as torch's default_collate does it, saves a copy on the way.
-    buffer = torch.empty(0, dtype=torch.uint8)
-    buffer = buffer.set_(torch.UntypedStorage._new_shared(end), 0, (end,), (1,))
-    view = buffer.numpy()
-    for key, _, _, first in places:
-        array = np.ascontiguousarray(large[key])
-        view[first : first + array.nbytes] = array.reshape(-1).view(np.uint8)
-    return _Packed(buffer, places, {key: v for key, v in arrays.items() if key not in large})
+class _Batches(Dataset[Any]):
+    def __init__(self, dataset: PointCloudDataset) -> None:
+        self.dataset = dataset
+        self.slots: Slots | None = None
+
+    def __getitem__(self, asked: _Request) -> Any:
+        if len(asked.ahead):
+            self.dataset.table.ahead(asked.ahead)
+        if get_worker_info() is None:
+            return self.dataset.batch_arrays(asked.clouds, asked.epoch)
+        if self.slots is None:
+            return packed(self.dataset.batch_arrays(asked.clouds, asked.epoch))
+        rows = len(asked.clouds)
+        out = self.slots.arrays(asked.slot % self.slots.count, rows)
+        arrays = self.dataset.batch_arrays(asked.clouds, asked.epoch, out)
+        small = {key: value for key, value in arrays.items() if key not in out}
+        return InSlot(asked.slot % self.slots.count, rows, small)
 
 
-def _unpacked(packed: _Packed) -> Item:
-    out = dict(packed.small)
-    for key, dtype, shape, first in packed.places:
-        kind = torch.from_numpy(np.empty(0, dtype)).dtype
-        length = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        out[key] = packed.buffer[first : first + length].view(kind).reshape(shape)
-    return out
+class _Order(Sampler[_Request]):
+    """Batches in their order; the first of each shuffle buffer asks ahead for the next buffer."""
 
-
-class _Order(Sampler[tuple[int, list[int]]]):
     def __init__(self, loader: PointCloudLoader) -> None:
         self._loader = loader
 
     def __len__(self) -> int:
         return len(self._loader)
 
-    def __iter__(self) -> Iterator[tuple[int, list[int]]]:
-        return iter(self._loader.plan())
+    def __iter__(self) -> Iterator[_Request]:
+        plan, buffer = self._loader.plan(), self._loader._buffer
+        order = np.concatenate([np.zeros(0, np.int64), *(clouds for _, clouds in plan)])
+        given = asked = 0
+        for number, (epoch, clouds) in enumerate(plan):
+            upto = max(asked, (given // buffer + 2) * buffer)
+            yield _Request(epoch, clouds, number, order[asked:upto])
+            given, asked = given + len(clouds), upto
+
+
+def _pinned(item: Item) -> Item:
+    out = {k: v.pin_memory() if isinstance(v, torch.Tensor) else v for k, v in item.items()}
+    return out | ({"grasps": _pinned(item["grasps"])} if "grasps" in item else {})
 
 
 def _unchanged(batch: Any) -> Any:
