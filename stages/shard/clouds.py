@@ -162,6 +162,12 @@ class CloudTable:
                 readers[k][key].read_into(starts[k], array[k])
         return np.flatnonzero(~fit).tolist()
 
+    def points_of(self, index: int) -> dict[str, Array]:
+        """The arrays of `per_point` (N, ...) of a cloud of at least one point, as stored."""
+        per_point = self._shard(int(self.index.shard[index])).per_point
+        first, count = int(self._opened.start[index]), int(self.index.points[index])
+        return {key: array.read(first, first + count) for key, array in per_point.items()}
+
     def ahead(self, indices: NDArray[np.int64]) -> None:
         """Have the system read what these clouds are made of, without waiting for it."""
         for a, b in side_by_side(self.index.shard, 2**30, np.sort(indices)):

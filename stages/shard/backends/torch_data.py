@@ -157,11 +157,11 @@ class PointCloudDataset(Dataset[Item]):
             out = {key: np.empty(*of) for key, of in self.layout(len(indices)).items()}
         out = dict(out)
         for k in table.read_fixed(indices, out):
-            cloud = table.read(indices[k], indices[k] + 1)[0]
+            cloud = table.points_of(indices[k])
             rng = np.random.default_rng([self.seed, epoch, indices[k]])
             rows = sample_rows(cloud["points"], self._spec, rng)
             for key, array in out.items():
-                array[k] = cloud[key][rows]
+                array[k] = cloud[key].take(rows, axis=0)
         if self.grasps is None and "distortion" not in table.optional:
             return _collate(table.abouts(indices), out)
         return _collate(_columns([self._with_grasps(table.about(i)) for i in indices]), out)
