@@ -266,7 +266,10 @@ def main(clouds: int, workers: str, rounds: int, formats: str, to: Path | None, 
     if one:
         name, count = one.rsplit(":", 1)
         assert to is not None
-        click.echo(json.dumps(measure(name, to, int(count), clouds)))
+        if count == "write":
+            FORMATS[name][0](to, clouds)
+        else:
+            click.echo(json.dumps(measure(name, to, int(count), clouds)))
         return
     names = [name.replace("+", ", ") for name in formats.split(",")]
     for name, module in LIBRARIES.items():
@@ -300,18 +303,19 @@ def _write(name: str, folder: Path, clouds: int) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     start = time.perf_counter()
-    FORMATS[name][0](folder, clouds)
+    _in_a_process(name, folder, "write", clouds)
     (folder / "count.json").write_text(str(clouds))
     click.echo(f"wrote {name}: {_size(folder) / 1e6:.0f} MB in {time.perf_counter() - start:.1f} s")
 
 
-def _in_a_process(name: str, folder: Path, workers: int, clouds: int) -> dict[str, float]:
+def _in_a_process(name: str, folder: Path, what: int | str, clouds: int) -> dict[str, float]:
+    """`measure` with so many workers, or "write": a child starts with its parent's peak memory."""
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.bench_loader", "--one",
-               f"{name}:{workers}", "--to", str(folder), "--clouds", str(clouds)]  # fmt: skip
+               f"{name}:{what}", "--to", str(folder), "--clouds", str(clouds)]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise SystemExit(f"{name}, {workers} workers: {done.stderr[-2000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+        raise SystemExit(f"{name}, {what}: {done.stderr[-2000:]}")
+    return json.loads(done.stdout.splitlines()[-1]) if done.stdout else {}
 
 
 def _print(

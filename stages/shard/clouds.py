@@ -181,7 +181,9 @@ class CloudTable:
         more: dict[str, Any] = {}
         stored, row = self._shard(int(self.index.shard[index])).more, int(self.index.row[index])
         if "distortion" in self.optional:
-            more["distortion"] = stored["distortion"][row] if "distortion" in stored else np.zeros(6)
+            more["distortion"] = (
+                stored["distortion"][row] if "distortion" in stored else np.zeros(6)
+            )
         if "row_offsets" in stored:
             seen = slice(*stored["row_offsets"][row : row + 2].tolist())
             more["visibility"] = {k: stored[k][seen] for k in VISIBILITY}

@@ -2,14 +2,17 @@
 
 import os
 import stat
+import sys
 from pathlib import Path
 from typing import Any
 
+import asyncssh
 import pytest
 
 from pipeline.errors import ConfigError, UserError
 from pipeline.executors.clusters import START_S, start_executor
 from pipeline.executors.dask import DaskExecutor
+from tests.pipeline.ssh import ssh_server
 from tests.pipeline.toy import planned, run_toy
 
 BASE: dict[str, Any] = {"walk": {"count": 8}, "block_size": 2, "max_failure_fraction": 0.6}
@@ -102,7 +105,6 @@ echo "Submitted batch job $!"
 
 def test_jobs_of_a_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """dask-jobqueue writes real job scripts; only the queue is a stand-in."""
-    pytest.importorskip("dask_jobqueue")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="sbatch is not on the PATH"):
         start_executor("slurm", workers=1)
@@ -119,3 +121,19 @@ def test_jobs_of_a_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     _, digest = run_toy(tmp_path / "out", BASE, executor=executor)
     assert isinstance(executor, DaskExecutor)
     assert digest == run_toy(tmp_path / "plain", BASE)[1]
+
+
+def test_machines_that_are_reached_by_ssh(tmp_path: Path) -> None:
+    """Scheduler and workers are started over real SSH sessions; the machine is this one."""
+    plain = run_toy(tmp_path / "plain", BASE)[1]
+    with ssh_server() as connection:
+        options = {"connect_options": connection, "remote_python": sys.executable,
+                   "scheduler_options": {"dashboard_address": ":0"}}  # fmt: skip
+        executor = start_executor("ssh", workers=2, hosts=["127.0.0.1"], options=options)
+        assert executor.slots == 2
+        assert run_toy(tmp_path / "cluster", BASE, executor=executor)[1] == plain
+        stranger = connection | {"client_keys": [asyncssh.generate_private_key("ssh-ed25519")]}
+        with pytest.raises(UserError, match="--cluster ssh: cannot be started: Permission denied"):
+            start_executor(
+                "ssh", workers=1, hosts=["127.0.0.1"], options=options | {"connect_options": stranger}
+            )

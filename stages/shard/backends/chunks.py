@@ -97,7 +97,7 @@ class ChunkReader:
         return out
 
     def read_into(self, start: int, out: NDArray[Any]) -> None:
-        """Fill `out` (R, ...), of any dtype that holds this one's values, with rows from `start` on."""
+        """Fill `out` (R, ...), of a dtype that holds the values, with rows from `start` on."""
         number, first = divmod(start, self._file_rows)
         file, rows = self._files.get(number), len(out)
         if file is not None and file.rows is not None and first + rows <= len(file.rows):

@@ -15,6 +15,7 @@ from stages.shard.backends.torch_transport import InSlot, Slots, packed, unpacke
 from stages.shard.fuse import FusedTable
 from stages.shard.order import batch_bounds, epoch_order
 
+
 class PointCloudLoader:
     """Batches of every cloud once an epoch, over all ranks; each epoch in another order.
 
@@ -149,16 +150,6 @@ class PointCloudLoader:
             raise ValueError("state of another loader: " + "; ".join(wrong))
         self.set_epoch(state["epoch"])
         self._first = self._done = state["batch"]
-
-
-class _Batches(Dataset[Any]):
-    def __init__(self, dataset: PointCloudDataset) -> None:
-        self.dataset = dataset
-
-    def __getitem__(self, batch: tuple[int, list[int]]) -> Any:
-        epoch, clouds = batch
-        arrays = self.dataset.batch_arrays(clouds, epoch)
-        return arrays if get_worker_info() is None else _packed(arrays)
 
 
 class _Request(NamedTuple):

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stages.shard.backends.torch_loader import _Order
 from stages.shard.errors import UnknownChoiceError
 from stages.shard.order import batch_bounds, epoch_order
 from stages.shard.read import PointCloudDataset, PointCloudLoader
@@ -88,10 +89,12 @@ def test_a_batch_is_the_collated_items(dataset, points, sampling, frame):
         same(batch, source.collate([source.item(i, epoch) for i in clouds]))
 
 
-def test_workers_forked_and_spawned_give_what_this_process_gives(dataset):
-    source = PointCloudDataset(dataset, points=32, augment=jitter, seed=5)
+@pytest.mark.parametrize("augment", [jitter, None])
+def test_workers_forked_and_spawned_give_what_this_process_gives(dataset, augment):
+    """Both ways from a worker: in a tensor, and, with batches of one size, in a slot."""
+    source = PointCloudDataset(dataset, points=32, augment=augment, seed=5)
     alone = list(PointCloudLoader(source, 4, block=4, mix=3))
-    assert alone[0]["scale"].shape == (4,)
+    assert augment is None or alone[0]["scale"].shape == (4,)
     assert len(keys(alone)) == len(set(keys(alone))) == len(source)
     for start in ("fork", "spawn"):
         equal(alone, list(PointCloudLoader(
@@ -110,6 +113,55 @@ def test_epochs_differ_and_workers_that_persist_see_them(dataset):
     equal(second, list(alone))
     loader.set_epoch(0)
     equal(first, list(loader))
+
+
+def test_slots_are_not_mixed_up_by_iterations_side_by_side_or_broken_off(dataset):
+    source = PointCloudDataset(dataset, points=32)
+    alone = list(PointCloudLoader(source, 2, block=4))
+    loader = PointCloudLoader(source, 2, block=4, num_workers=2)
+    one, two = iter(loader), iter(loader)
+    both = [(next(one), next(two)) for _ in alone]
+    equal(alone, [batch for batch, _ in both])
+    equal(alone, [batch for _, batch in both])
+    del one, two
+    loader = PointCloudLoader(source, 2, block=4, num_workers=2, persistent_workers=True)
+    broken_off = iter(loader)
+    kept = [next(broken_off) for _ in range(3)]
+    del broken_off
+    loader.set_epoch(0)
+    equal(alone, list(loader))
+    equal(alone[:3], kept)
+
+
+def test_what_is_asked_ahead_comes_once_and_before_it_is_needed(dataset):
+    source = PointCloudDataset(dataset, points=32)
+    loader = PointCloudLoader(source, 3, block=2, mix=4)
+    asked, given = [], []
+    for request in _Order(loader):
+        asked += request.ahead.tolist()
+        given += request.clouds
+        assert asked[: len(given)] == given
+    assert asked == given
+
+
+def test_pinned_memory_without_a_gpu_is_said(dataset):
+    with pytest.warns(UserWarning, match="no CUDA device is there, so nothing is pinned"):
+        loader = PointCloudLoader(PointCloudDataset(dataset, points=32), 4, pin_memory=True)
+    assert not next(iter(loader))["points"].is_pinned()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("workers", [0, 2])
+def test_batches_are_pinned(dataset, workers):
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    source = PointCloudDataset(dataset, points=32, hand="jaw", protocol="fc")
+    alone = list(PointCloudLoader(source, 4))
+    pinned = list(PointCloudLoader(source, 4, num_workers=workers, pin_memory=True))
+    equal(alone, pinned)
+    for batch in pinned:
+        tensors = [*batch.values(), *batch["grasps"].values()]
+        assert all(x.is_pinned() for x in tensors if isinstance(x, torch.Tensor) and x.numel())
 
 
 def test_no_two_clouds_draw_the_same_numbers(dataset):
@@ -171,5 +223,7 @@ def test_bad_arguments_are_named(dataset):
         PointCloudLoader(source, 4, rank=2, world_size=2)
     with pytest.raises(ValueError, match="batch_size: expected >= 1, got 0"):
         PointCloudLoader(source, 0)
+    with pytest.raises(ValueError, match="in_order: expected True"):
+        PointCloudLoader(source, 4, in_order=False)
     with pytest.raises(UnknownChoiceError, match=r"sampling 'grid'.*farthest, random"):
         PointCloudDataset(dataset, points=4, sampling="grid")

@@ -9,7 +9,7 @@ import zarr
 from stages.shard.config import ShardConfig
 from stages.shard.digest import dataset_digest
 from stages.shard.errors import DatasetError, ShardConfigError, ShardContentError
-from stages.shard.index import read_index
+from stages.shard.index import read_index, read_split
 from stages.shard.open import load_manifest, read_shard
 from stages.shard.verify import verify_dataset
 
@@ -34,6 +34,19 @@ def test_what_was_written_verifies_and_reads_back(dataset, records):
         np.testing.assert_array_equal(shard["segment"][start:stop], cloud.segment)
         np.testing.assert_array_equal(shard["T_world_cam"][row["row"]], cloud.T_world_cam)
         assert row["points"] == len(cloud.points)
+
+
+@pytest.mark.parametrize("least", [0, 40])
+def test_the_index_of_a_split_is_its_rows(dataset, least):
+    rows = read_index(dataset / "index.parquet")
+    for split in ("train", "val", "test"):
+        mine = [r for r in rows if r["split"] == split and r["points"] >= least]
+        found = read_split(dataset / "index.parquet", split, least)
+        assert len(found) == len(mine)
+        assert found.keys == [(r["scene"], r["view"]) for r in mine]
+        assert [found.key(i) for i in range(len(found))] == found.keys
+        assert [found.place(i) for i in range(len(found))] == [(r["shard"], r["row"]) for r in mine]
+        assert found.points.tolist() == [r["points"] for r in mine]
 
 
 def test_zarr_python_and_tensorstore_read_the_same(dataset):
