@@ -1,6 +1,6 @@
 """Grain-steps per second of the granular simulator, with the plots of the method's paper.
 
-    python -m benchmarks.bench_granular [--device cuda:0] [--json FILE] [--plots FOLDER]
+    python -m benchmarks.bench_granular [--device cuda:0] [--json FILE] [--plot FILE]
     python -m benchmarks.bench_granular --grains 1000,50000 --only grains,realtime
 
 - grains: a pile in a tall round column, against the number of grains;
@@ -120,10 +120,11 @@ def measure(part: str, sim: Simulator, seconds: float) -> Row:
 @click.option("--tower-grains", default=2000, help="Grains of bodies and buckets.")
 @click.option("--realtime-grains", default=50_000)
 @click.option("--only", default=",".join(PARTS), help=f"Parts of {', '.join(PARTS)}.")
+@click.option("--rounds", default=1, help="Repeats of all of it, in turn; medians count.")
 @click.option("--seconds", default=5.0, help="Wall-clock time of each measurement.")
 @click.option("--timestep", default=5e-4)
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the rows.")
-@click.option("--plots", type=click.Path(path_type=Path), help="Folder for PNG plots (matplotlib).")
+@click.option("--plot", type=click.Path(path_type=Path), help="A PNG with all of it (matplotlib).")
 def main(
     device: str | None,
     grains: str,
@@ -132,10 +133,11 @@ def main(
     tower_grains: int,
     realtime_grains: int,
     only: str,
+    rounds: int,
     seconds: float,
     timestep: float,
     json_file: Path | None,
-    plots: Path | None,
+    plot: Path | None,
 ) -> None:
     """Measure on this machine; run it on an idle one."""
     where = device or default_device()
@@ -143,35 +145,34 @@ def main(
     parts = only.split(",")
     if unknown := sorted(set(parts) - set(PARTS)):
         raise click.UsageError(f"--only: unknown {unknown}; choose from {', '.join(PARTS)}")
-    rows: list[Row] = []
+    taken: list[Row] = []
 
     def take(part: str, sim: Simulator) -> None:
-        rows.append(measure(part, sim, seconds))
-        r = rows[-1]
-        click.echo(
-            f"{part:9} {r.grains:7} grains {r.bodies:3} bodies {r.buckets_per_grain:5.2f} buckets "
-            f"{'split' if r.split else 'fused'}: {r.grain_steps_per_s:12.0f} grain-steps/s, "
-            f"{r.realtime_factor:.3f} of real time"
-        )
+        taken.append(measure(part, sim, seconds))
+        click.echo(shown(taken[-1]))
 
     click.echo(f"{where}, {platform.machine()}, dt {timestep} s, {base.iterations} sweeps")
     counts = [int(n) for n in grains.split(",")]
-    if "grains" in parts:
-        for n in counts:
-            take("grains", column(n, base, where))
-    if "bodies" in parts:
-        for n in bodies.split(","):
-            take("bodies", tower(tower_grains, int(n), base, where))
-    if "buckets" in parts:
-        for share in buckets.split(","):
-            config = replace(base, buckets_per_grain=float(share))
-            take("buckets", column(tower_grains, config, where))
-    if "split" in parts:
-        for n in counts:
-            for split in (True, False):
-                take("split", column(n, replace(base, split=split), where))
-    if "realtime" in parts:
-        take("realtime", column(realtime_grains, base, where))
+    for _ in range(rounds):
+        if "grains" in parts:
+            for n in counts:
+                take("grains", column(n, base, where))
+        if "bodies" in parts:
+            for n in bodies.split(","):
+                take("bodies", tower(tower_grains, int(n), base, where))
+        if "buckets" in parts:
+            for share in buckets.split(","):
+                config = replace(base, buckets_per_grain=float(share))
+                take("buckets", column(tower_grains, config, where))
+        if "split" in parts:
+            for n in counts:
+                for split in (True, False):
+                    take("split", column(n, replace(base, split=split), where))
+        if "realtime" in parts:
+            take("realtime", column(realtime_grains, base, where))
+    rows = medians(taken)
+    if rounds > 1:
+        click.echo("medians\n" + "\n".join(map(shown, rows)))
     if json_file is not None:
         about = {
             "device": where,
@@ -179,41 +180,58 @@ def main(
             "python": platform.python_version(),
         }
         json_file.write_text(json.dumps({**about, "rows": [asdict(r) for r in rows]}, indent=1))
-    if plots is not None:
-        draw(rows, plots)
+    if plot is not None:
+        draw(rows, plot)
 
 
-def draw(rows: list[Row], folder: Path) -> None:
-    """One PNG per part: how grain-steps per second depend on what was varied."""
+def shown(r: Row) -> str:
+    return (
+        f"{r.part:9} {r.grains:7} grains {r.bodies:3} bodies {r.buckets_per_grain:5.2f} buckets "
+        f"{'split' if r.split else 'fused'}: {r.grain_steps_per_s:12.0f} grain-steps/s, "
+        f"{r.realtime_factor:.4f} of real time"
+    )
+
+
+def medians(rows: list[Row]) -> list[Row]:
+    """One row of each kind, the one with the median speed."""
+    kinds: dict[Any, list[Row]] = {}
+    for r in rows:
+        kinds.setdefault((r.part, r.grains, r.bodies, r.buckets_per_grain, r.split), []).append(r)
+    return [sorted(s, key=lambda r: r.grain_steps_per_s)[len(s) // 2] for s in kinds.values()]
+
+
+def draw(rows: list[Row], path: Path) -> None:
+    """How grain-steps per second depend on what was varied, a panel for each part."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    folder.mkdir(parents=True, exist_ok=True)
-    axes: dict[str, tuple[str, str]] = {
+    panels: dict[str, tuple[str, str]] = {
         "grains": ("grains", "grains"),
         "bodies": ("bodies", "gears"),
         "buckets": ("buckets_per_grain", "hash buckets per grain"),
         "split": ("grains", "grains"),
     }
-    for part, (field, label) in axes.items():
+    figure, axes = plt.subplots(1, len(panels), figsize=(13, 3.2), sharey=True)
+    for axis, (part, (field, label)) in zip(axes, panels.items(), strict=True):
         mine: list[Any] = [r for r in rows if r.part == part]
-        if not mine:
-            continue
-        figure, axis = plt.subplots(figsize=(5, 3.5))
         for split in sorted({r.split for r in mine}, reverse=True):
             some = [r for r in mine if r.split == split]
             x, y = ([getattr(r, n) for r in some] for n in (field, "grain_steps_per_s"))
             axis.plot(x, y, marker="o", label="two kernels" if split else "one kernel")
         if part != "bodies":
             axis.set_xscale("log")
-        axis.set(xlabel=label, ylabel="grain-steps per second", ylim=(0, None))
+        ticks = sorted({getattr(r, field) for r in mine})
+        axis.set_xticks(ticks, [f"{tick:,g}" for tick in ticks])
+        axis.minorticks_off()
+        axis.set(xlabel=label, ylim=(0, None))
         if part == "split":
             axis.legend()
-        figure.tight_layout()
-        figure.savefig(folder / f"granular_{part}.png", dpi=110)
-        plt.close(figure)
+    axes[0].set_ylabel("grain-steps per second")
+    figure.tight_layout()
+    figure.savefig(path, dpi=100)
+    plt.close(figure)
 
 
 if __name__ == "__main__":

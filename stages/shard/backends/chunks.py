@@ -8,6 +8,7 @@ where they lie, a new one takes the place of the old: so a map stays what it was
 
 import json
 import mmap
+import os
 from collections import OrderedDict
 from itertools import count
 from pathlib import Path
@@ -162,10 +163,15 @@ class ChunkReader:
         if not path.exists():  # all of it is the fill value; a lost file is found by check_shard
             return _File(None, [(MISSING, MISSING)] * self._per_file, None)
         with open(path, "rb") as opened:
-            data = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+            empty = not os.fstat(opened.fileno()).st_size  # which cannot be mapped
+            data = b"" if empty else mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
         end = len(data) - 16 * self._per_file - 4
         index = data[max(0, end) : -4]
-        if end < 0 or crc32c(index) != int.from_bytes(data[-4:], "little"):
+        if (
+            isinstance(data, bytes)
+            or end < 0
+            or crc32c(index) != int.from_bytes(data[-4:], "little")
+        ):
             raise DatasetError(f"{path}: the index of its chunks is damaged; run `verify`")
         pairs = np.frombuffer(index, "<u8").reshape(-1, 2)
         there = pairs[pairs[:, 0] != MISSING]

@@ -141,7 +141,8 @@ class PointCloudDataset(Dataset[Item]):
 
     def layout(self, size: int) -> Layout:
         """Shape and dtype of the arrays (size, points, ...) of a plain batch."""
-        table = self.table.clouds if isinstance(self.table, FusedTable) else self.table
+        table = self.table
+        assert isinstance(table, CloudTable)
         found = {key: table.layout(key, size, self.points or 0) for key in table.per_point}
         return found | {"segment": (found["segment"][0], np.dtype(np.int64))}
 

@@ -61,13 +61,17 @@ def test_damage_is_named(tmp_path, compression):
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 def test_a_file_that_was_cut_is_named(tmp_path, compression):
-    """Its index is whole but names bytes that are not there."""
+    """Nothing is left, or its index is whole but names bytes that are not there."""
     array = np.random.default_rng(0).random((50, 3))
     path = written(tmp_path / "a", array, compression)
     file = path / "c/0/0"
     file.write_bytes(file.read_bytes()[-3 * 16 - 4 - 100 :])
     with pytest.raises(DatasetError, match="index of its chunks names other bytes; run `verify`"):
         ChunkReader(path).read()
+    for left in (b"", b"cut"):
+        file.write_bytes(left)
+        with pytest.raises(DatasetError, match="index of its chunks is damaged; run `verify`"):
+            ChunkReader(path).read()
 
 
 def test_other_layouts_are_refused(tmp_path):

@@ -20,13 +20,15 @@ def test_a_gear_is_closed_and_as_large_as_its_pitch_circle() -> None:
 
 
 def test_every_part_of_the_benchmark_gives_a_row(tmp_path: Path) -> None:
-    file = tmp_path / "rows.json"
+    file, plot = tmp_path / "rows.json", tmp_path / "plot.png"
     options = ["--device", "cpu", "--grains", "60", "--bodies", "0,1", "--buckets", "2"]
     options += ["--tower-grains", "80", "--realtime-grains", "60", "--timestep", "1e-3"]
-    done = CliRunner().invoke(main, [*options, "--seconds", "0.01", "--json", str(file)])
+    done = CliRunner().invoke(main, [*options, "--seconds", "0.01", "--rounds", "2",
+                                     "--json", str(file), "--plot", str(plot)])  # fmt: skip
     assert done.exit_code == 0, done.output
     rows = json.loads(file.read_text())["rows"]
     assert [row["part"] for row in rows] == [
         "grains", "bodies", "bodies", "buckets", "split", "split", "realtime",
     ]  # fmt: skip
+    assert plot.read_bytes().startswith(b"\x89PNG")
     assert all(row["grain_steps_per_s"] > 0 for row in rows)
