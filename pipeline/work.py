@@ -72,10 +72,14 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Result:
-    """What a worker sends back: the marker it committed, or why there is none."""
+    """What a worker sends back: the marker it committed, or why there is none.
+
+    `value`: what comes of a job that is no block.
+    """
 
     marker: Marker | None = None
     failure: Failure | None = None
+    value: Any = None
     rss_mb: float = 0.0
 
 
@@ -107,7 +111,7 @@ def work(task: Task) -> Result:
 def _run(task: Task) -> Marker:
     store = Store(output_path(task.out))
     stage = load(task.spec)()
-    inputs = {place: _cached(store, place[0], address) for place, address in task.inputs.items()}
+    inputs = {place: cached(store, place[0], address) for place, address in task.inputs.items()}
     seeds = {item.id: task.seeds[item.id] for item in task.items}
     start = time.monotonic()
     outcomes = stage.run(task.items, inputs, task.config, seeds)
@@ -192,7 +196,8 @@ class _Cache:
 _cache = _Cache()
 
 
-def _cached(store: Store, stage: str, address: Address) -> Any:
+def cached(store: Store, stage: str, address: Address) -> Any:
+    """The record at an address; the blocks that were read last stay in this process's memory."""
     return _cache.get(store, stage, address)[address.index]
 
 
