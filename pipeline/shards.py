@@ -10,11 +10,14 @@ import time
 import traceback
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 from pipeline.errors import UserError
 from pipeline.executors.processes import ProcessExecutor
+from pipeline.registry import load
 from pipeline.store import Store
-from pipeline.work import Address, Failure, Result, cached, resident_mb
+from pipeline.work import Failure, Result, resident_mb
 from schemas.records import Cloud
 from stages.shard.job import ShardJob, WrittenShard, write_shard
 from stages.storage import output_path
@@ -33,9 +36,13 @@ class StoredClouds:
     places: tuple[tuple[str, int], ...]  # block, index
 
     def __iter__(self) -> Iterator[Cloud]:
-        store = Store(output_path(self.out))
         for block, index in self.places:
-            yield cached(store, self.stage, Address(spec=self.spec, block=block, index=index))
+            yield _block(self.out, self.stage, self.spec, block)[index]
+
+
+@lru_cache(maxsize=4)  # neighbouring scenes share a block
+def _block(out: str, stage: str, spec: str, block: str) -> dict[int, Any]:
+    return Store(output_path(out)).read(stage, block, load(spec).record)
 
 
 @dataclass(frozen=True, slots=True)

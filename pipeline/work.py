@@ -111,7 +111,7 @@ def work(task: Task) -> Result:
 def _run(task: Task) -> Marker:
     store = Store(output_path(task.out))
     stage = load(task.spec)()
-    inputs = {place: cached(store, place[0], address) for place, address in task.inputs.items()}
+    inputs = {place: _cached(store, place[0], address) for place, address in task.inputs.items()}
     seeds = {item.id: task.seeds[item.id] for item in task.items}
     start = time.monotonic()
     outcomes = stage.run(task.items, inputs, task.config, seeds)
@@ -196,8 +196,7 @@ class _Cache:
 _cache = _Cache()
 
 
-def cached(store: Store, stage: str, address: Address) -> Any:
-    """The record at an address; the blocks that were read last stay in this process's memory."""
+def _cached(store: Store, stage: str, address: Address) -> Any:
     return _cache.get(store, stage, address)[address.index]
 
 

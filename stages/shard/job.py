@@ -36,11 +36,11 @@ class WrittenShard:
     """A shard that is there, or `staged`: complete, and still to take the place of another."""
 
     name: str
-    rows: list[dict[str, Any]]  # of the index, in the order of the shard
+    rows: Sequence[dict[str, Any]]  # of the index, in the order of the shard
     frames: frozenset[str]
     optional: frozenset[str]  # paths of the arrays that not every dataset has
     written: bool  # False: it was published already
-    staged: StagedShard | None = None
+    staged: StagedShard | None
 
 
 Spread = Callable[[Iterator[ShardJob], int], Generator[WrittenShard]]
@@ -60,33 +60,39 @@ def write_shard(job: ShardJob) -> WrittenShard:
     clouds = [sorted(of_scene, key=lambda cloud: cloud.view) for of_scene in job.clouds]
     _check_clouds(job.scenes, clouds)
     content = cloud_arrays(job.scenes, clouds, job.split, job.regions, job.grains)
-    written, staged = put_shard(job.shard, content, job.config, job.scratch)
-    return WrittenShard(
-        name=job.shard.name,
+    return put_shard(
+        job.shard,
+        content,
+        job.config,
+        job.scratch,
         rows=_index_rows(job.scenes, clouds, job.shard.name),
         frames=frozenset(cloud.frame for of_scene in clouds for cloud in of_scene),
-        optional=optional_arrays(content),
-        written=written,
-        staged=staged,
     )
 
 
 def put_shard(
-    shard: Path, content: ShardArrays, config: ShardConfig, scratch: Path
-) -> tuple[bool, StagedShard | None]:
-    """Whether the shard had to be written, and what is still to be swapped.
-
-    New shards are published at once; those that replace one wait until all are written.
-    """
+    shard: Path,
+    content: ShardArrays,
+    config: ShardConfig,
+    scratch: Path,
+    *,
+    rows: Sequence[dict[str, Any]] = (),
+    frames: frozenset[str] = frozenset(),
+) -> WrittenShard:
+    """Publish a shard at once when it is new; one that replaces another waits in `scratch`."""
     staged = stage_shard(shard, content, config, scratch)
-    if staged is None or shard.exists():
-        return staged is not None, staged
-    staged.swap()
-    return True, None
-
-
-def optional_arrays(content: ShardArrays) -> frozenset[str]:
-    return frozenset(name for name in content.arrays if field_of(name).optional)
+    written = staged is not None
+    if staged and not shard.exists():
+        staged.swap()
+        staged = None
+    return WrittenShard(
+        name=shard.name,
+        rows=rows,
+        frames=frames,
+        optional=frozenset(name for name in content.arrays if field_of(name).optional),
+        written=written,
+        staged=staged,
+    )
 
 
 def _check_clouds(scenes: Sequence[Scene], clouds: Sequence[Sequence[Cloud]]) -> None:

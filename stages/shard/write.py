@@ -11,14 +11,7 @@ from stages.shard.arrays import grasp_arrays
 from stages.shard.config import ShardConfig
 from stages.shard.errors import ShardContentError
 from stages.shard.index import index_bytes
-from stages.shard.job import (
-    ShardJob,
-    Spread,
-    WrittenShard,
-    one_by_one,
-    optional_arrays,
-    put_shard,
-)
+from stages.shard.job import ShardJob, Spread, WrittenShard, one_by_one, put_shard
 from stages.shard.layout import (
     CHOICE_NAME,
     COMMIT,
@@ -35,7 +28,7 @@ from stages.shard.layout import (
     sha256_bytes,
     shard_name,
 )  # fmt: skip
-from stages.shard.publish import StagedShard, scratch_of
+from stages.shard.publish import scratch_of
 from stages.shard.statistics import cloud_statistics, grasp_statistics
 from stages.shard.visibility import Contacts, contact_regions, regions_for
 from stages.storage import make_folder, remove_tree, sync
@@ -79,12 +72,9 @@ def write_dataset(
     }
     grains = any(scene.has_grains for scene in ordered)
     regions = contact_regions(config, grasps, assets, contacts)
-    written: dict[str, bool] = {}
-    waiting: list[StagedShard] = []
-    of_grasps: dict[str, dict[str, Any]] = {}
-    optional: set[str] = set()
-    shards: dict[str, WrittenShard] = {}
+    done: dict[str, WrittenShard] = {}
     frames: set[str] = set()
+    of_grasps: dict[str, dict[str, Any]] = {}
     with scratch_of(folder) as scratch:
         # Before the clouds, so that labels which do not fit are an error within seconds.
         for split in of_split:
@@ -93,9 +83,7 @@ def write_dataset(
                 labelled = [x for x in labels if splits[x.object_id] == split]
                 content = grasp_arrays(some, labelled, assets, split)
                 name = grasps_name(split)
-                written[name], staged = put_shard(folder / name, content, config, scratch)
-                waiting += [staged] if staged else []
-                optional |= optional_arrays(content)
+                done[name] = put_shard(folder / name, content, config, scratch)
                 of_grasps[split] = {"grasps": grasp_statistics(content)}
         jobs = (
             ShardJob(
@@ -112,31 +100,32 @@ def write_dataset(
         )
         with closing(spread(jobs, len(parts))) as results:
             for shard in results:
-                shards[shard.name], written[shard.name] = shard, shard.written
-                waiting += [shard.staged] if shard.staged else []
-                optional |= shard.optional
+                done[shard.name] = shard
                 frames |= shard.frames
                 if len(frames) > 1:
                     raise ShardContentError(
                         f"clouds in several frames {sorted(frames)}; choose one"
                     )
-        for staged in waiting:
-            staged.swap()
-    rows = [row for name in parts for row in shards[name].rows]
+        for shard in done.values():
+            if shard.staged:
+                shard.staged.swap()
+    rows = [row for name in parts for row in done[name].rows]
     statistics = {
         split: cloud_statistics(mine, [row for row in rows if row["split"] == split])
         | of_grasps.get(split, {})
         for split, mine in of_split.items()
     }
-    _publish_manifest(out, manifest, rows, written, statistics, assets, splits, frames, optional)
-    _remove_stale(folder, set(written))
+    optional = {name for shard in done.values() for name in shard.optional}
+    _publish_manifest(out, manifest, rows, done, statistics, assets, splits, frames, optional)
+    _remove_stale(folder, set(done))
+    written = sum(shard.written for shard in done.values())
     return {
         "scenes": len(ordered),
         "clouds": len(rows),
         "points": sum(row["points"] for row in rows),
         "grasps": sum(len(g) for g in grasps),
-        "shards_written": sum(written.values()),
-        "shards_kept": len(written) - sum(written.values()),
+        "shards_written": written,
+        "shards_kept": len(done) - written,
     }
 
 
@@ -179,7 +168,7 @@ def _publish_manifest(
     out: Path,
     manifest: Mapping[str, Any],
     rows: list[dict[str, Any]],
-    written: Mapping[str, bool],
+    shards: Iterable[str],
     statistics: Mapping[str, Any],
     assets: Mapping[str, ObjectAsset],
     splits: Mapping[str, str],
@@ -210,7 +199,7 @@ def _publish_manifest(
     index = index_bytes(rows)
     dataset = canonical(body, indent=1)
     markers = {
-        name: sha256_bytes(marker_of(out / SHARDS / name).read_bytes()) for name in sorted(written)
+        name: sha256_bytes(marker_of(out / SHARDS / name).read_bytes()) for name in sorted(shards)
     }
     commit = seal(
         {"files": {INDEX: sha256_bytes(index), MANIFEST: sha256_bytes(dataset)},
