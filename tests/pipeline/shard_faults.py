@@ -22,7 +22,7 @@ from schemas.records import Cloud
 from stages.shard.config import ShardConfig
 from tests.stages.shard.conftest import Records, make_records
 
-CONFIG = ShardConfig(scenes_per_shard=2, chunk_points=128, visibility=True, contact_radius=0.02)
+CONFIG = ShardConfig(scenes_per_shard=2, chunk_points=128, contact_radius=0.02)
 VICTIM = "tabletop-00003"
 """Its scene is in the second of the four shards of train; val has a fifth."""
 
@@ -83,7 +83,13 @@ def store_clouds(out: Path, records: Records) -> Callable[[str], StoredClouds]:
 
 
 def write(
-    out: Path, *, workers: int, fault: str = "", records: Records | None = None, views: int = 4
+    out: Path,
+    *,
+    workers: int,
+    fault: str = "",
+    records: Records | None = None,
+    views: int = 4,
+    visibility: bool = False,
 ) -> dict[str, Any]:
     """Write the dataset; scene VICTIM has `views` views, and its reader the fault."""
     records = records or make_records()
@@ -97,7 +103,7 @@ def write(
 
     return records.write(
         out,
-        config=CONFIG,
+        config=replace(CONFIG, visibility=visibility),
         clouds_of=clouds_of,
         contacts=lambda grasps, asset: [np.full((1, 3), 0.01)] * len(grasps),
         spread=partial(spread_shards, workers=workers, patience_s=0.0),
