@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -35,19 +36,27 @@ def clouds_of(count: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 def write_ours(folder: Path, count: int, compression: str) -> None:
     """The clouds as a dataset of this project, one scene for each 64."""
-    batches = dict(enumerate(clouds_of(count)))
-    names = {f"scene-{i:06d}": i for i in batches}
+    scenes = {f"scene-{i:06d}": batch for i, batch in enumerate(clouds_of(count))}
+    write_dataset(
+        folder,
+        config=ShardConfig(compression=compression, scenes_per_shard=16),
+        clouds_of=lambda name: clouds_of_scene(name, *scenes[name]),
+        **records_of(list(scenes)),
+    )
 
-    def clouds(name: str) -> list[Cloud]:
-        points, segment = batches[names[name]]
-        return [
-            Cloud(
-                scene_id=name, view=view, frame="camera", points=p, segment=s,
-                valid_count=len(p), intrinsics=INTRINSICS, T_world_cam=np.eye(4),
-            )
-            for view, (p, s) in enumerate(zip(points, segment, strict=True))
-        ]  # fmt: skip
 
+def clouds_of_scene(name: str, points: np.ndarray, segment: np.ndarray) -> list[Cloud]:
+    return [
+        Cloud(
+            scene_id=name, view=view, frame="camera", points=p, segment=s,
+            valid_count=len(p), intrinsics=INTRINSICS, T_world_cam=np.eye(4),
+        )
+        for view, (p, s) in enumerate(zip(points, segment, strict=True))
+    ]  # fmt: skip
+
+
+def records_of(names: list[str]) -> dict[str, Any]:
+    """What `write_dataset` wants beside clouds: scenes of these names, all in train."""
     pose = np.array([0, 0, 0, 1.0, 0, 0, 0])
     scenes = [
         Scene(
@@ -57,17 +66,10 @@ def write_ours(folder: Path, count: int, compression: str) -> None:
         )
         for name in names
     ]  # fmt: skip
-    write_dataset(
-        folder,
-        config=ShardConfig(compression=compression, scenes_per_shard=16),
-        manifest={"seed": 0},
-        scenes=scenes,
-        clouds_of=clouds,
-        grasps=[],
-        labels=[],
-        assets={"box": _box()},
-        splits={"box": "train"},
-    )
+    return {
+        "manifest": {"seed": 0}, "scenes": scenes, "grasps": [], "labels": [],
+        "assets": {"box": _box()}, "splits": {"box": "train"},
+    }  # fmt: skip
 
 
 def _box() -> ObjectAsset:

@@ -139,7 +139,8 @@ def read_labels(out: Path) -> tuple[list[LabelSet], LabelConfig]:
     store = Store(out)
     store.check_version()
     _, states = survey(store, plans, retry=False, deep=False)
-    return Records(store, plans, states).all("label"), config.sections["label"]
+    labels = Records(store, plans, states).all("label")
+    return list(labels.values()), config.sections["label"]
 
 
 def report(pairs: Pairs, reference: str, other: str, engines: Sequence[str]) -> dict[str, Any]:

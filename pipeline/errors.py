@@ -66,6 +66,9 @@ class CorruptBlockError(ValueError):
         super().__init__(f"{path}: {reason}; run again and the block is redone")
         self.path, self.reason = path, reason
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path, self.reason), self.__dict__  # a worker may have raised it
+
 
 class StageContractError(TypeError):
     """A stage returned something other than one outcome per item, in order."""

@@ -18,6 +18,7 @@ from pipeline.ledger import States
 from pipeline.plan import StagePlan
 from pipeline.runner import run_stages
 from pipeline.store import Marker, Store
+from pipeline.work import work
 from stages.contract import Item
 
 SAMPLE_ITEMS = 4  # of every stage that no other reads; the others get what these need
@@ -93,7 +94,7 @@ def calibrate(config: RunConfig, plans: Mapping[str, StagePlan]) -> dict[str, li
     A first item warms the process: what a library takes to load is not what an item takes.
     """
     alone = replace(config, block_size=1, max_failure_fraction=1.0)
-    executor = ProcessExecutor(workers=1, max_rss_mb=config.worker_max_rss_mb)
+    executor = ProcessExecutor(work, workers=1, max_rss_mb=config.worker_max_rss_mb)
     found: dict[str, list[Marker]] = {}
     try:
         for count in (1, SAMPLE_ITEMS):

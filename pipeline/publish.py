@@ -2,19 +2,24 @@
 
 import json
 import platform
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from pipeline.config import RunConfig, portable
 from pipeline.keys import digest, plain
-from pipeline.ledger import State
+from pipeline.ledger import State, States
 from pipeline.plan import StagePlan
 from pipeline.registry import load
+from pipeline.shards import StoredClouds, spread_shards
 from pipeline.store import Store
+from pipeline.threads import cpu_count
+from pipeline.work import Address
 from schemas.records import GraspSet, ObjectAsset
-from stages.contract import OK
+from stages.contract import OK, Item
 from stages.shard.visibility import Contacts
 from stages.storage import is_remote
 
@@ -40,87 +45,120 @@ class Records:
     KEEP = 4
 
     def __init__(
-        self,
-        store: Store,
-        plans: Mapping[str, StagePlan],
-        states: Mapping[str, Mapping[str, State]],
+        self, store: Store, plans: Mapping[str, StagePlan], states: Mapping[str, States]
     ) -> None:
         self._store, self._plans, self._states = store, plans, states
         self._blocks: dict[tuple[str, str], dict[int, Any]] = {}
 
-    def ids(self, stage: str) -> list[str]:
-        """Ids of the stage's items that have a record, sorted."""
-        return sorted(i for i, state in self._states[stage].items() if state.code == OK)
+    def addresses(self, stage: str) -> Iterator[tuple[Item, Address]]:
+        """Items of the stage that have a record, in the plan's order, and where it lies."""
+        states = self._states[stage]
+        for item in self._plans[stage].items:
+            state = states.of(item)
+            if state.code == OK:
+                yield item, self._address(stage, item.id, state)
 
     def get(self, stage: str, item_id: str) -> Any:
-        entry = self._states[stage][item_id].entry
-        if entry is None or entry.row.index is None:
+        return self._read(stage, self._address(stage, item_id, self._states[stage][item_id]))
+
+    def all(self, stage: str) -> dict[str, Any]:
+        """Records of the stage by item id, sorted."""
+        found = {item.id: address for item, address in self.addresses(stage)}
+        return {item_id: self._read(stage, address) for item_id, address in sorted(found.items())}
+
+    def clouds(self, stage: str) -> Callable[[str], StoredClouds]:
+        """What a group of items holds, to be read when it is wanted."""
+        groups: dict[str, list[Address]] = {}
+        for item, address in self.addresses(stage):
+            groups.setdefault(item.group, []).append(address)
+        out = str(self._store.out if is_remote(self._store.out) else self._store.out.resolve())
+        spec = self._plans[stage].spec
+
+        def of(group: str) -> StoredClouds:
+            places = tuple((address.block, address.index) for address in groups.get(group, ()))
+            return StoredClouds(out=out, stage=stage, spec=spec, places=places)
+
+        return of
+
+    def _address(self, stage: str, item_id: str, state: State) -> Address:
+        if state.entry is None or state.entry.row.index is None:
             raise LookupError(f"{stage} {item_id} has no record")
-        place = (stage, entry.block)
+        spec = self._plans[stage].spec
+        return Address(spec=spec, block=state.entry.block, index=state.entry.row.index)
+
+    def _read(self, stage: str, address: Address) -> Any:
+        place = (stage, address.block)
         if place not in self._blocks:
             while len(self._blocks) >= self.KEEP:
                 del self._blocks[next(iter(self._blocks))]
-            record = load(self._plans[stage].spec).record
-            self._blocks[place] = self._store.read(stage, entry.block, record)
-        return self._blocks[place][entry.row.index]
-
-    def all(self, stage: str) -> list[Any]:
-        return [self.get(stage, item_id) for item_id in self.ids(stage)]
+            self._blocks[place] = self._store.read(stage, address.block, load(address.spec).record)
+        return self._blocks[place][address.index]
 
 
-def publish_key(
-    config: RunConfig,
-    plans: Mapping[str, StagePlan],
-    states: Mapping[str, Mapping[str, State]],
-) -> str:
-    """Digest of everything that decides the dataset: keys and codes of all items, shard config."""
-    from schemas.dataset import SCHEMA_VERSION
+Described = Mapping[str, Mapping[str, tuple[str, str | None, Mapping[str, str]]]]
+"""By stage and item id: content key, code of the outcome, tags."""
 
-    content = {
+
+def describe(plans: Mapping[str, StagePlan], states: Mapping[str, States]) -> Described:
+    """Every item, looked at once."""
+    return {
         name: {
-            item.id: [plan.keys[item.id], states[name][item.id].code, item.tags]
+            item.id: (plan.keys.of(item), states[name].of(item).code, item.tags)
             for item in plan.items  # tags are in no key, but the split is part of the dataset
         }
         for name, plan in plans.items()
     }
+
+
+def publish_key(config: RunConfig, items: Described) -> str:
+    """Digest of everything that decides the dataset: keys and codes of all items, shard config."""
+    from schemas.dataset import SCHEMA_VERSION
+
     shard = plain(config.sections["shard"], content_only=True)
-    return digest([SCHEMA_VERSION, shard, content])
+    return digest([SCHEMA_VERSION, shard, items])
 
 
 def publish(
     config: RunConfig,
     plans: Mapping[str, StagePlan],
-    states: Mapping[str, Mapping[str, State]],
+    states: Mapping[str, States],
     store: Store,
 ) -> dict[str, Any] | None:
     """Write the dataset, or return None when it holds exactly this already."""
     from stages.shard.verify import verify_files
     from stages.shard.write import write_dataset
 
-    key = publish_key(config, plans, states)
+    items = describe(plans, states)
+    key = publish_key(config, items)
     # An object store vouches for the bytes it took.
     deep = not is_remote(store.out)
     if _published(store.out) == key and not verify_files(store.out, deep=deep):
         return None
     records = Records(store, plans, states)
     splits = {item.id: item.tags["split"] for item in plans["assets"].items}
-    views: dict[str, list[str]] = {}
-    for item in plans["render"].items:
-        if states["render"][item.id].code == OK:
-            views.setdefault(item.group, []).append(item.id)
-    assets = {oid: records.get("assets", oid) for oid in records.ids("assets")}
-    labels = records.all("label")
+    assets = records.all("assets")
+    labels = list(records.all("label").values())
+    manifest = _manifest(config, items, labels, key)
+    del items  # of a large dataset the largest thing here
+    # `workers` may count jobs of a cluster; the shards are written on this machine.
+    workers = cpu_count() if config.workers is None else min(config.workers, cpu_count())
     return write_dataset(
-        store.out,
+        store.out if is_remote(store.out) else store.out.resolve(),
         config=config.sections["shard"],
-        manifest=_manifest(config, plans, states, labels, key),
-        scenes=records.all("scene"),
-        clouds_of=lambda scene_id: [records.get("render", i) for i in views.get(scene_id, [])],
-        grasps=records.all("grasp"),
+        manifest=manifest,
+        scenes=records.all("scene").values(),
+        clouds_of=records.clouds("render"),
+        grasps=list(records.all("grasp").values()),
         labels=labels,
         assets=assets,
         splits={oid: splits[oid] for oid in assets},
         contacts=_contacts(config, plans) if config.sections["shard"].visibility else None,
+        spread=partial(
+            spread_shards,
+            workers=workers,
+            max_blocks=config.worker_max_blocks,
+            max_rss_mb=config.worker_max_rss_mb,
+        ),
     )
 
 
@@ -150,19 +188,12 @@ def _published(out: Path) -> str | None:
         return None
 
 
-def _manifest(
-    config: RunConfig,
-    plans: Mapping[str, StagePlan],
-    states: Mapping[str, Mapping[str, State]],
-    labels: list[Any],
-    key: str,
-) -> dict[str, Any]:
+def _manifest(config: RunConfig, items: Described, labels: list[Any], key: str) -> dict[str, Any]:
     values = {k: v for k, v in portable(config).items() if k not in RUNTIME_ONLY}
     crop = config.sections["render"].crop
-    outcomes: dict[str, dict[str, int]] = {}
-    for name, found in states.items():
-        codes = [state.code or "" for state in found.values()]
-        outcomes[name] = {code: codes.count(code) for code in sorted(set(codes))}
+    outcomes = {
+        name: Counter(code or "" for _, code, _ in found.values()) for name, found in items.items()
+    }
     return {
         "publish_key": key,
         "config": values,
@@ -172,7 +203,10 @@ def _manifest(
         "protocols": {label.protocol: label.protocol_hash for label in labels},
         "engines": sorted({label.engine for label in labels}),
         "outcomes": outcomes,
-        "keys": {name: digest(plan.keys) for name, plan in plans.items()},
+        "keys": {
+            name: digest({item_id: key for item_id, (key, _, _) in found.items()})
+            for name, found in items.items()
+        },
         "versions": _versions(),
     }
 

@@ -215,17 +215,15 @@ class Store:
 
     def read_arrays(self, marker: Marker) -> dict[int, dict[str, Any]]:
         """Arrays by record index and field name, unchecked against any record class."""
-        import numpy as np
+        from pipeline.npz import read_npz
 
         if not marker.sha256:
             return {}
         out: dict[int, dict[str, Any]] = {}
-        path = self.npz_path(marker.stage, marker.block)
-        source = io.BytesIO(read_bytes(path)) if is_remote(path) else path
-        with np.load(source, allow_pickle=False) as npz:
-            for name in npz.files:
-                index, _, field = name.partition("/")
-                out.setdefault(int(index), {})[field] = npz[name]
+        arrays = read_npz(read_bytes(self.npz_path(marker.stage, marker.block)))
+        for name, array in arrays.items():
+            index, _, field = name.partition("/")
+            out.setdefault(int(index), {})[field] = array
         return out
 
     def _decode(

@@ -72,10 +72,14 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Result:
-    """What a worker sends back: the marker it committed, or why there is none."""
+    """What a worker sends back: the marker it committed, or why there is none.
+
+    `value`: what comes of a job that is no block.
+    """
 
     marker: Marker | None = None
     failure: Failure | None = None
+    value: Any = None
     rss_mb: float = 0.0
 
 

@@ -1,6 +1,5 @@
 """Options that several commands share, and what they give together."""
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -120,8 +119,3 @@ def pairs(option: str, texts: Sequence[str]) -> dict[str, Any]:
         # YAML 1.1 reads 02:00:00 as a number of seconds
         out[key] = value if ":" in value and " " not in value else yaml.safe_load(value)
     return out
-
-
-def cpu_count() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

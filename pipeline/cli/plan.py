@@ -7,11 +7,12 @@ from typing import Any
 
 import click
 
-from pipeline.cli.options import cpu_count, planning, read_plan
+from pipeline.cli.options import planning, read_plan
 from pipeline.estimate import estimate, estimate_table
 from pipeline.runner import survey
 from pipeline.store import Store
 from pipeline.summary import counts, explain
+from pipeline.threads import cpu_count
 
 
 @click.command()

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from pipeline.cli.options import cpu_count, pairs, planning, read_plan
+from pipeline.cli.options import pairs, planning, read_plan
 from pipeline.config import RunConfig
 from pipeline.errors import BudgetError, UserError
 from pipeline.estimate import estimate, estimate_table
@@ -19,6 +19,7 @@ from pipeline.runner import run_stages, survey, with_runtime
 from pipeline.saved import save_config
 from pipeline.store import Store
 from pipeline.summary import explain, next_steps, table
+from pipeline.threads import cpu_count
 from stages.storage import is_remote
 
 
@@ -186,7 +187,11 @@ def _executor(
 
         return InlineExecutor()
     from pipeline.executors.processes import ProcessExecutor
+    from pipeline.work import work
 
     return ProcessExecutor(
-        workers=workers, max_blocks=config.worker_max_blocks, max_rss_mb=config.worker_max_rss_mb
+        work,
+        workers=workers,
+        max_blocks=config.worker_max_blocks,
+        max_rss_mb=config.worker_max_rss_mb,
     )

@@ -16,7 +16,7 @@ class ShardConfig:
     """
 
     scenes_per_shard: int = 64
-    """Scenes of one split in one `.zarr`; the clouds of one shard are held in memory."""
+    """Scenes of one split in one `.zarr`; each worker holds the clouds of one in memory."""
     chunk_points: int = 65536
     """Points in one readable chunk: 768 KiB of float32 xyz, some tens of clouds of 2048."""
     chunks_per_file: int = 256

@@ -4,9 +4,10 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,18 @@ from stages.shard.arrays import ShardArrays
 from stages.shard.check import check_content
 from stages.shard.config import ShardConfig
 from stages.shard.errors import DatasetError, ShardContentError
-from stages.shard.layout import canonical, marker_of, publish_bytes, seal
+from stages.shard.layout import (
+    SHARD_NAME,
+    canonical,
+    marker_of,
+    publish_bytes,
+    seal,
+    sha256_bytes,
+)
 from stages.shard.layout import unseal as unseal_marker
 from stages.storage import (
     CONNECTIONS,
+    TEMPORARY,
     file_sha256,
     is_remote,
     list_files,
@@ -86,7 +95,7 @@ class StagedShard:
                 self._upload()
                 publish_bytes(marker, self.marker)
             finally:
-                self.discard()
+                remove_tree(self.temporary)
             return
         if self.shard.exists():
             shutil.rmtree(old, ignore_errors=True)
@@ -105,13 +114,37 @@ class StagedShard:
         with ThreadPoolExecutor(CONNECTIONS) as pool:
             list(pool.map(put, list_files(self.temporary)))
 
-    def discard(self) -> None:
-        """Take away the temporary; above one on its way to an object store there is another."""
-        remove_tree(self.temporary.parent if is_remote(self.shard) else self.temporary)
+
+@contextmanager
+def scratch_of(folder: Path) -> Generator[Path]:
+    """Where the shards of `folder` are written before they take their place.
+
+    Beside them, or in a folder of this machine when they are on an object store. What fails or is
+    interrupted leaves nothing there, and what a killed process leaves goes with the next writing.
+    One process at a time may be in here for a `folder`.
+    """
+    if is_remote(folder):
+        prefix = f"shards-{sha256_bytes(str(folder).encode())[:16]}-"
+        for left in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+            shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=prefix) as name:
+            yield Path(name)
+        return
+    try:
+        yield folder
+    except BaseException:
+        for path in folder.glob(f"{TEMPORARY}*"):
+            name = path.name.removeprefix(TEMPORARY).removesuffix(".commit.json")
+            if SHARD_NAME.fullmatch(name):
+                with suppress(OSError):
+                    remove_tree(path)
+        raise
 
 
-def stage_shard(shard: Path, content: ShardArrays, config: ShardConfig) -> StagedShard | None:
-    """Write the shard under a temporary name, or None when it is published already.
+def stage_shard(
+    shard: Path, content: ShardArrays, config: ShardConfig, scratch: Path
+) -> StagedShard | None:
+    """Write the shard into `scratch`, or None when it is published already.
 
     What was published stays as it is until `swap`, also when the disk fills up here.
     """
@@ -121,22 +154,15 @@ def stage_shard(shard: Path, content: ShardArrays, config: ShardConfig) -> Stage
     wanted = content_hash(content, config)
     if is_published(shard, wanted):
         return None
-    temporary = shard.with_name(f".tmp-{shard.name}")
-    if is_remote(shard):  # written here, then sent
-        temporary = Path(tempfile.mkdtemp(prefix="shard-")) / shard.name
+    temporary = scratch / f"{TEMPORARY}{shard.name}"
     shutil.rmtree(temporary, ignore_errors=True)
-    staged = StagedShard(shard=shard, temporary=temporary, marker=b"")
-    try:
-        _write_files(temporary, content, config)
-        for path in sorted(temporary.rglob("*"), reverse=True):
-            sync(path)
-        sync(temporary)
-        files = checksums(temporary)
-    except BaseException:
-        staged.discard()
-        raise
+    _write_files(temporary, content, config)
+    for path in sorted(temporary.rglob("*"), reverse=True):
+        sync(path)
+    sync(temporary)
+    files = checksums(temporary)
     body = {"content": wanted, "files": files, "schema_version": SCHEMA_VERSION}
-    return replace(staged, marker=seal(body))
+    return StagedShard(shard=shard, temporary=temporary, marker=seal(body))
 
 
 def _write_files(folder: Path, content: ShardArrays, config: ShardConfig) -> None:

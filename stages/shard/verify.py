@@ -1,6 +1,7 @@
 """Everything that is wrong with a dataset on the disk, found in one pass."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,11 +95,16 @@ def _files(
         if path.name not in known:
             problems.append(_problem(out, path, "extra", "not named by the commit; remove it"))
     sound: list[Path] = []
-    for name in sorted(commit["shards"]):
-        found = list(_shard_files(out, folder / name, commit["shards"][name], deep))
-        problems += found
-        if not found:
-            sound.append(folder / name)
+    shards = sorted(commit["shards"].items())
+
+    def look(shard: tuple[str, str]) -> list[Problem]:
+        return list(_shard_files(out, folder / shard[0], shard[1], deep))
+
+    with ThreadPoolExecutor(4) as pool:  # hashing lets go of the interpreter lock
+        for (name, _), found in zip(shards, pool.map(look, shards), strict=True):
+            problems += found
+            if not found:
+                sound.append(folder / name)
     return problems, sound
 
 

@@ -52,14 +52,27 @@ def contact_regions(
     if not config.visibility or contacts is None:
         return {}
     out: dict[str, dict[str, ContactRegions]] = {}
-    for hand, name in sorted({(g.hand, g.object_id) for g in grasps if len(g)}):
-        sets = [g for g in grasps if (g.hand, g.object_id) == (hand, name) and len(g)]
+    of: dict[tuple[str, str], list[GraspSet]] = {}
+    for g in grasps:
+        if len(g):
+            of.setdefault((g.hand, g.object_id), []).append(g)
+    for (hand, name), sets in sorted(of.items(), key=lambda pair: pair[0]):
         touching = [points for g in sets for points in contacts(g, assets[name])]
         index = np.concatenate([g.grasp_index for g in sets])
         out.setdefault(hand, {})[name] = regions_of(
             assets[name], index, touching, config.contact_radius, config.point_distance
         )
     return out
+
+
+def regions_for(regions: Mapping[str, Regions], scenes: Sequence[Scene]) -> dict[str, Regions]:
+    """What `visibility_arrays` needs for these scenes: every hand keeps at least one object."""
+    names = {name for scene in scenes for name in scene.object_ids}
+    return {
+        hand: {name: found for name, found in of_hand.items() if name in names}
+        or dict([next(iter(of_hand.items()))])
+        for hand, of_hand in regions.items()
+    }
 
 
 def regions_of(

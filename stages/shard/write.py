@@ -1,15 +1,17 @@
 """Records -> a dataset on disk: sorted, split by object, one writer per shard, atomic."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from schemas.dataset import FIELDS, SCHEMA_VERSION, field_name, field_of
+from schemas.dataset import FIELDS, SCHEMA_VERSION, field_name
 from schemas.records import Cloud, GraspSet, LabelSet, ObjectAsset, Scene
-from stages.shard.arrays import ShardArrays, cloud_arrays, grasp_arrays
+from stages.shard.arrays import grasp_arrays
 from stages.shard.config import ShardConfig
 from stages.shard.errors import ShardContentError
 from stages.shard.index import index_bytes
+from stages.shard.job import ShardJob, Spread, WrittenShard, one_by_one, put_shard
 from stages.shard.layout import (
     CHOICE_NAME,
     COMMIT,
@@ -26,9 +28,9 @@ from stages.shard.layout import (
     sha256_bytes,
     shard_name,
 )  # fmt: skip
-from stages.shard.publish import StagedShard, stage_shard
+from stages.shard.publish import scratch_of
 from stages.shard.statistics import cloud_statistics, grasp_statistics
-from stages.shard.visibility import Contacts, contact_regions
+from stages.shard.visibility import Contacts, contact_regions, regions_for
 from stages.storage import make_folder, remove_tree, sync
 
 
@@ -38,91 +40,93 @@ def write_dataset(
     config: ShardConfig,
     manifest: Mapping[str, Any],
     scenes: Iterable[Scene],
-    clouds_of: Callable[[str], Sequence[Cloud]],
+    clouds_of: Callable[[str], Iterable[Cloud]],
     grasps: Sequence[GraspSet],
     labels: Sequence[LabelSet],
     assets: Mapping[str, ObjectAsset],
     splits: Mapping[str, str],
     contacts: Contacts | None = None,
+    spread: Spread = one_by_one,
 ) -> dict[str, Any]:
     """Write or update the dataset at `out`; what has not changed is not written again.
 
     `manifest`: JSON values to keep (resolved config, keys, "crop" with its digest, protocols with
     their hashes, versions, seeds). `splits`: object id -> train, val or test, for every object
     used. `clouds_of`: clouds of one scene, asked for once per scene, in any order of views.
-    `contacts`: where the grasps touch, asked for when the config stores visibility.
+    `contacts`: where the grasps touch, asked for when the config stores visibility. `spread`: who
+    writes the shards of clouds; they are the same bytes whoever does.
     Returns counts: scenes, clouds, points, grasps, shards_written, shards_kept.
     """
     ordered = sorted(scenes, key=lambda scene: scene.scene_id)
     _check(ordered, grasps, labels, assets, splits)
     folder = out / SHARDS
     make_folder(folder)
-    written: dict[str, bool] = {}
-    waiting: list[StagedShard] = []
-    rows: list[dict[str, Any]] = []
-    statistics: dict[str, Any] = {}
-    frames: set[str] = set()
-    optional: set[str] = set()
+    of_split = {
+        split: [scene for scene in ordered if scene.split == split]
+        for split in sorted({s.split for s in ordered} | set(splits.values()))
+    }
+    parts = {
+        shard_name(split, number): mine[start : start + config.scenes_per_shard]
+        for split, mine in of_split.items()
+        for number, start in enumerate(range(0, len(mine), config.scenes_per_shard))
+    }
     grains = any(scene.has_grains for scene in ordered)
     regions = contact_regions(config, grasps, assets, contacts)
-    try:
-        for split in sorted({s.split for s in ordered} | set(splits.values())):
-            mine = [scene for scene in ordered if scene.split == split]
-            split_rows: list[dict[str, Any]] = []
-            for number, start in enumerate(range(0, len(mine), config.scenes_per_shard)):
-                part = mine[start : start + config.scenes_per_shard]
-                clouds = [sorted(clouds_of(s.scene_id), key=lambda c: c.view) for s in part]
-                _check_clouds(part, clouds)
-                content = cloud_arrays(part, clouds, split, regions, grains)
-                optional |= {name for name in content.arrays if field_of(name).optional}
-                frames |= {cloud.frame for of_scene in clouds for cloud in of_scene}
+    done: dict[str, WrittenShard] = {}
+    frames: set[str] = set()
+    of_grasps: dict[str, dict[str, Any]] = {}
+    with scratch_of(folder) as scratch:
+        # Before the clouds, so that labels which do not fit are an error within seconds.
+        for split in of_split:
+            some = [g for g in grasps if splits[g.object_id] == split]
+            if some:
+                labelled = [x for x in labels if splits[x.object_id] == split]
+                content = grasp_arrays(some, labelled, assets, split)
+                name = grasps_name(split)
+                done[name] = put_shard(folder / name, content, config, scratch)
+                of_grasps[split] = {"grasps": grasp_statistics(content)}
+        jobs = (
+            ShardJob(
+                shard=folder / name,
+                scratch=scratch,
+                split=part[0].split,
+                scenes=tuple(part),
+                clouds=tuple(clouds_of(scene.scene_id) for scene in part),
+                regions=regions_for(regions, part),
+                grains=grains,
+                config=config,
+            )
+            for name, part in parts.items()
+        )
+        with closing(spread(jobs, len(parts))) as results:
+            for shard in results:
+                done[shard.name] = shard
+                frames |= shard.frames
                 if len(frames) > 1:
                     raise ShardContentError(
                         f"clouds in several frames {sorted(frames)}; choose one"
                     )
-                name = shard_name(split, number)
-                written[name] = _put(folder / name, content, config, waiting)
-                split_rows += _index_rows(part, clouds, name)
-            rows += split_rows
-            of_split = [g for g in grasps if splits[g.object_id] == split]
-            statistics[split] = cloud_statistics(mine, split_rows)
-            if of_split:
-                labelled = [x for x in labels if splits[x.object_id] == split]
-                content = grasp_arrays(of_split, labelled, assets, split)
-                optional |= {name for name in content.arrays if field_of(name).optional}
-                name = grasps_name(split)
-                written[name] = _put(folder / name, content, config, waiting)
-                statistics[split]["grasps"] = grasp_statistics(content)
-    except BaseException:
-        for staged in waiting:
-            staged.discard()
-        raise
-    for staged in waiting:
-        staged.swap()
-    _publish_manifest(out, manifest, rows, written, statistics, assets, splits, frames, optional)
-    _remove_stale(folder, set(written))
+        for shard in done.values():
+            if shard.staged:
+                shard.staged.swap()
+    rows = [row for name in parts for row in done[name].rows]
+    statistics = {
+        split: cloud_statistics(mine, [row for row in rows if row["split"] == split])
+        | of_grasps.get(split, {})
+        for split, mine in of_split.items()
+    }
+    optional = {name for shard in done.values() for name in shard.optional}
+    _publish_manifest(out, manifest, rows, done, statistics, assets, splits, frames, optional)
+    _remove_stale(folder, set(done))
+    written = sum(shard.written for shard in done.values())
     return {
         "scenes": len(ordered),
         "clouds": len(rows),
         "points": sum(row["points"] for row in rows),
         "grasps": sum(len(g) for g in grasps),
-        "shards_written": sum(written.values()),
-        "shards_kept": len(written) - sum(written.values()),
+        "shards_written": written,
+        "shards_kept": len(done) - written,
     }
-
-
-def _put(
-    shard: Path, content: ShardArrays, config: ShardConfig, waiting: list[StagedShard]
-) -> bool:
-    """New shards are published at once; those that replace one wait until all are written."""
-    staged = stage_shard(shard, content, config)
-    if staged is None:
-        return False
-    if shard.exists():
-        waiting.append(staged)
-    else:
-        staged.swap()
-    return True
 
 
 def _check(
@@ -160,39 +164,11 @@ def _check(
         raise ShardContentError("cannot write this dataset: " + "; ".join(problems))
 
 
-def _check_clouds(scenes: Sequence[Scene], clouds: Sequence[Sequence[Cloud]]) -> None:
-    for scene, of_scene in zip(scenes, clouds, strict=True):
-        views = [cloud.view for cloud in of_scene]
-        wrong = {c.scene_id for c in of_scene} - {scene.scene_id}
-        if wrong or len(set(views)) < len(views):
-            raise ShardContentError(
-                f"scene {scene.scene_id}: expected its own clouds, one per view, got views "
-                f"{views} and clouds of {sorted(wrong) or 'no other scene'}"
-            )
-
-
-def _index_rows(
-    scenes: Sequence[Scene], clouds: Sequence[Sequence[Cloud]], shard: str
-) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    for scene, of_scene in zip(scenes, clouds, strict=True):
-        for cloud in of_scene:
-            rows.append(
-                {
-                    "scene": scene.scene_id, "kind": scene.kind, "view": cloud.view,
-                    "split": scene.split, "shard": shard, "row": len(rows),
-                    "points": len(cloud.points), "valid_count": cloud.valid_count,
-                    "object_ids": list(scene.object_ids),
-                }
-            )  # fmt: skip
-    return rows
-
-
 def _publish_manifest(
     out: Path,
     manifest: Mapping[str, Any],
     rows: list[dict[str, Any]],
-    written: Mapping[str, bool],
+    shards: Iterable[str],
     statistics: Mapping[str, Any],
     assets: Mapping[str, ObjectAsset],
     splits: Mapping[str, str],
@@ -223,7 +199,7 @@ def _publish_manifest(
     index = index_bytes(rows)
     dataset = canonical(body, indent=1)
     markers = {
-        name: sha256_bytes(marker_of(out / SHARDS / name).read_bytes()) for name in sorted(written)
+        name: sha256_bytes(marker_of(out / SHARDS / name).read_bytes()) for name in sorted(shards)
     }
     commit = seal(
         {"files": {INDEX: sha256_bytes(index), MANIFEST: sha256_bytes(dataset)},

@@ -8,6 +8,7 @@ import pytest
 from pipeline.errors import BudgetError
 from pipeline.executors.processes import ProcessExecutor
 from pipeline.runner import RunResult
+from pipeline.work import work
 from tests.pipeline.toy import run_toy
 
 BASE = {"walk": {"count": 8}, "block_size": 4, "max_failure_fraction": 0.5}
@@ -91,10 +92,10 @@ def test_the_failure_budget_stops_after_the_stage_and_keeps_its_data(tmp_path: P
 def test_workers_are_renewed_by_count_and_by_memory(tmp_path: Path) -> None:
     data = BASE | {"block_size": 1}
     plain = run_toy(tmp_path / "plain", data)[1]
-    by_count = ProcessExecutor(workers=1, max_blocks=3)
+    by_count = ProcessExecutor(work, workers=1, max_blocks=3)
     assert run_toy(tmp_path / "count", data, executor=by_count)[1] == plain
     bloated = data | {"walk": {"count": 8, "bloat_mb": 100}}
-    by_memory = ProcessExecutor(workers=1, max_rss_mb=250)
+    by_memory = ProcessExecutor(work, workers=1, max_rss_mb=250)
     seen: list[int] = []
     start = by_memory._start
 

@@ -13,7 +13,9 @@ from pipeline.errors import LockedError
 from pipeline.files import lock
 from scripts import inject_faults
 from stages.shard.digest import dataset_digest
+from stages.shard.verify import verify_files
 from stages.storage import UNREACHABLE, list_files, output_path, read_bytes, write_bytes
+from tests.pipeline.shard_faults import write
 from tests.pipeline.toy import run_toy
 from tests.s3 import forget_connections, new_place, server
 
@@ -155,6 +157,21 @@ def test_a_dataset_on_a_store_is_the_one_of_a_folder(tmp_path: Path, cache: Path
     sets = ("--set", "scene.floating=2", "--set", "scene.tabletop=2")
     assert inject_faults.call("run", "all", *config, "--out", grown, "--workers", 0, *sets)[0] == 0
     assert dataset_digest(grown) == dataset_digest(out)
+
+
+def test_workers_upload_shards_and_the_conductor_swaps_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    out = output_path(new_place("shards"))
+    for views in (4, 3):
+        write(tmp_path / "folder", workers=1, views=views)
+        write(out, workers=2, views=views)
+        assert dataset_digest(out) == dataset_digest(tmp_path / "folder")
+    assert verify_files(out) == []
+    assert not any(scratch.iterdir())
 
 
 def test_a_store_that_does_not_answer_is_named(

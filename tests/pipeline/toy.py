@@ -28,6 +28,7 @@ from pipeline.publish import Records
 from pipeline.registry import Registry
 from pipeline.runner import RunResult, run_stages
 from pipeline.store import Store
+from pipeline.work import work
 from schemas.records import encode
 from stages.contract import OK, PLAN_ONLY, Item, Outcome
 
@@ -176,7 +177,7 @@ def run_toy(
     store = Store(out)
     store.open()
     if executor is None:
-        executor = InlineExecutor() if workers == 0 else ProcessExecutor(workers=workers)
+        executor = InlineExecutor() if workers == 0 else ProcessExecutor(work, workers=workers)
     with lock(out):
         try:
             say = [].append if said is None else said.append
