@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.errors import CannotDrawError
+from pipeline.hand_files import find_hand
 from pipeline.pictures.hand import HandSurface
 from pipeline.pictures.open3d_child import try_draw
 from pipeline.pictures.points import Float, Image, Paint, around, draw, join, paint_segments, tile
@@ -132,6 +133,7 @@ def _hands(
 def load_surface(table: GraspTable) -> HandSurface:
     """The hand of a table; raises CannotDrawError when its model is not here."""
     try:
-        return HandSurface(table.hand, table.joint_names, table.hand_digest)
+        source = find_hand(table) or table.hand
+        return HandSurface(source, table.joint_names, table.hand_digest)
     except (FileNotFoundError, ImportError) as error:
         raise CannotDrawError(f"hand {table.hand!r} cannot be drawn: {error}") from error

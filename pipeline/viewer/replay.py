@@ -1,22 +1,29 @@
-"""One labelled grasp, simulated again from what is stored, with every snapshot kept."""
+"""One labelled grasp, simulated again from what is stored, with every snapshot kept.
 
-from dataclasses import dataclass
+Hand, numbers and engine are those of its label: the dataset's, not those of the last run.
+"""
+
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from pipeline.errors import CannotDrawError, CorruptBlockError, UserError
+from pipeline.coerce import build
+from pipeline.errors import CannotDrawError, CorruptBlockError
+from pipeline.hand_files import find_hand
 from pipeline.pictures.hand import Mesh
 from pipeline.pictures.points import Float
-from pipeline.registry import Registry
-from pipeline.saved import load_saved
 from pipeline.store import Store
 from schemas.errors import SchemaError
 from schemas.frames import pose_to_matrix, transform_points
 from schemas.records import GraspSet, ObjectAsset, decode
+from stages.assets.hands.errors import HandError
+from stages.envs.base import BaseEnv, build_env
+from stages.envs.errors import EnvConfigError
+from stages.label.config import LabelConfig, protocol_hash
 from stages.shard.errors import UnknownChoiceError
 from stages.shard.grasps import GraspTable
-from stages.shard.layout import SPLITS
+from stages.shard.layout import MANIFEST, SPLITS
 from stages.shard.open import load_manifest
 
 
@@ -39,19 +46,9 @@ class Replay:
 
 def replay(out: Path, hand: str, protocol: str, object_id: str, index: int) -> Replay:
     """Simulate a grasp again; raises CannotDrawError or UnknownChoiceError saying what lacks."""
-    from stages.envs.base import build_env
-    from stages.envs.config import EnvConfig
-
     table, row = _row(out, hand, protocol, object_id, index)
-    try:
-        config = load_saved(out, Registry())
-    except UserError as error:
-        raise CannotDrawError(f"a rollout needs the numbers of the run: {error}") from error
-    asset = _asset(out, object_id)
-    files = [f for f in config.sections["grasp"].hands if Path(f).stem == hand or f == hand]
-    env = build_env(
-        EnvConfig(mj_env_config=config.sections["label"].env_config(files[0] if files else hand))
-    )
+    config, asset = _label_config(table, protocol), _asset(out, object_id)
+    env = _env(config, table, protocol)
     arrays = table.arrays
     grasps = GraspSet(
         hand=hand,
@@ -77,6 +74,40 @@ def replay(out: Path, hand: str, protocol: str, object_id: str, index: int) -> R
         outcome=result.outcome,
         stored=stored,
     )
+
+
+def _label_config(table: GraspTable, protocol: str) -> LabelConfig:
+    """The numbers of the dataset's labels, for one grasp at a time."""
+    problems: list[str] = []
+    stored = load_manifest(table.out).get("config", {}).get("label")
+    config = build(LabelConfig, stored, "label", problems)
+    if stored is None or config is None:
+        raise CannotDrawError(
+            f"a rollout needs the numbers of the run, which {MANIFEST} does not have as this "
+            f"program reads them: {'; '.join(problems) or 'no label section'}; replay with the "
+            "version that made the dataset, or make it again"
+        )
+    if (now := protocol_hash(config, protocol)) != table.protocol_hash:
+        raise CannotDrawError(
+            f"labels under {protocol} carry protocol hash {table.protocol_hash}, the numbers in "
+            f"{MANIFEST} give {now}: what this program simulates is not what was labelled; replay "
+            "with the version that made the dataset, or label again"
+        )
+    return replace(config, sub_scenes=1)
+
+
+def _env(config: LabelConfig, table: GraspTable, protocol: str) -> BaseEnv:
+    source = find_hand(table)
+    if source is None:
+        raise CannotDrawError(
+            f"no hand file here is that of the grasps of {table.hand!r} (digest "
+            f"{table.hand_digest}): configs/hands has another of that name or none, and so has "
+            f"the last run in {table.out}; bring its file and model back as they were"
+        )
+    try:
+        return build_env(config.env(source, protocol))
+    except (ImportError, EnvConfigError, HandError) as error:
+        raise CannotDrawError(f"{protocol} cannot be carried out here: {error}") from error
 
 
 def _row(out: Path, hand: str, protocol: str, object_id: str, index: int) -> tuple[GraspTable, int]:

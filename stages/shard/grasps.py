@@ -64,18 +64,20 @@ class GraspTable:
         hands = [g.split("/")[1] for g in groups if g.startswith("grasps/")]
         if hand not in hands:
             raise UnknownChoiceError("hand", hand, hands)
-        self.hand, self.protocol = hand, protocol
+        self.out, self.hand, self.protocol = out, hand, protocol
         self.hand_digest: str = groups[f"grasps/{hand}"]["hand_digest"]
         self.joint_names: tuple[str, ...] = tuple(groups[f"grasps/{hand}"]["joint_names"])
         names = ("object_index", "object_pose", "grasp_index", *POSES)
         self.arrays = {name: read_array(shard / "grasps" / hand / name) for name in names}
         self.outcome_codes: tuple[str, ...] = ()
+        self.protocol_hash = ""
         if protocol is not None:
             prefix = f"labels/{hand}/"
             protocols = [g.removeprefix(prefix) for g in groups if g.startswith(prefix)]
             if protocol not in protocols:
                 raise UnknownChoiceError("protocol", protocol, protocols)
             self.outcome_codes = tuple(groups[prefix + protocol]["outcome_codes"])
+            self.protocol_hash = groups[prefix + protocol]["protocol_hash"]
             for name in ("labelled", "success", "outcome"):
                 self.arrays[name] = read_array(shard / prefix / protocol / name)
         self._mesh = {name: read_array(shard / "objects" / name) for name in _MESH}

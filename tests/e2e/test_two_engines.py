@@ -10,8 +10,14 @@ import pytest
 import trimesh
 from scipy.spatial import cKDTree
 
+from pipeline.config import build_config, read_yaml
+from pipeline.registry import Registry
+from pipeline.saved import save_config
+from pipeline.viewer.replay import replay
+from stages.envs.config import RolloutConfig
 from stages.envs.maniskill.depth import DEPTH_STEP
 from stages.shard.backends.chunks import read_array
+from stages.shard.grasps import GraspTable
 from stages.shard.read import PointCloudDataset
 from tests import program
 from tests.program import ROOT
@@ -103,3 +109,40 @@ def test_both_engines_labelled_the_same_grasps(outs: tuple[Path, Path], tmp_path
     assert not (shard / "labels/panda_gripper/tabletop/lift").exists()
     root = json.loads((shard / "labels/panda_gripper/rollout/zarr.json").read_text())
     assert root["attributes"]["engine"].startswith("maniskill ")
+
+
+@pytest.mark.parametrize("protocol", ["tabletop", "rollout"])
+def test_a_grasp_is_replayed_by_the_engine_that_labelled_it(
+    outs: tuple[Path, Path], tmp_path: Path, protocol: str
+) -> None:
+    """With the dataset's numbers, whatever was run in its folder since."""
+    out = tmp_path / "out"
+    shutil.copytree(outs[0], out)
+    other = "label: {tabletop: {lift_height: 0.05}, rollout: {lift_height: 0.15}}"
+    (tmp_path / "later.yaml").write_text(f"{other}\ngrasp: {{hands: [allegro_right]}}\n")
+    saved = build_config(read_yaml(tmp_path / "later.yaml"), registry=Registry(), root=tmp_path)
+    save_config(out, saved)
+    table = GraspTable(out, "train", "panda_gripper", protocol)
+    row = int(np.flatnonzero(table.arrays["success"])[0])
+    name = table.object_ids[int(table.arrays["object_index"][row])]
+    play = replay(out, "panda_gripper", protocol, name, int(table.arrays["grasp_index"][row]))
+    assert play.outcome == play.stored == "ok"
+    assert np.allclose(play.object_poses[0], table.arrays["object_pose"][row], atol=2e-3)
+    rise = play.object_poses[-1, 2] - play.object_poses[0, 2]
+    assert rise == pytest.approx(0.2, abs=0.01)  # not 5 or 15 cm
+    if protocol == "rollout":  # every control step, and bit for bit what was labelled
+        numbers = RolloutConfig()
+        seconds = sum(getattr(numbers, f"{part}_time") for part in
+                      ("approach", "squeeze", "settle", "lift", "hold"))  # fmt: skip
+        assert len(play.hand_qpos) == round(seconds * numbers.control_freq)
+    [shard] = (out / "shards").glob("train-grasps.zarr")
+    final = read_array(shard / f"labels/panda_gripper/{protocol}/final_object_pose")[row]
+    assert np.array_equal(play.object_poses[-1], final)
+
+
+def test_a_rollout_is_filmed(outs: tuple[Path, Path], tmp_path: Path) -> None:
+    film = tmp_path / "lift.gif"
+    said = run("view", outs[0], "--rollout", "panda_gripper", "--protocol", "rollout",
+               "--save", film)  # fmt: skip
+    assert "under rollout: ok (stored: ok)" in said
+    assert film.stat().st_size > 0

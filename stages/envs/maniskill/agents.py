@@ -67,7 +67,7 @@ class HandAgent(_Checked, BaseAgent):
         }
         gains |= dict.fromkeys(ROOT_JOINTS[:3], SLIDE_GAINS)
         gains |= dict.fromkeys(ROOT_JOINTS[3:], TURN_GAINS)
-        followers = [f for f in self.urdf.followers if f.joint not in spec.joint_names]
+        followers = self.urdf.followers
         gains |= {f.joint: gains[f.master] for f in followers}
 
         def pd(names: list[str]) -> dict[str, list[float]]:
@@ -111,7 +111,7 @@ class HandAgent(_Checked, BaseAgent):
     def _after_loading_articulation(self) -> None:
         armature = dict(zip(self.spec.joint_names, self.spec.armatures, strict=True))
         for follower in self.urdf.followers:
-            armature.setdefault(follower.joint, armature.get(follower.master, 0.0))
+            armature[follower.joint] = armature[follower.master]
         for joint in self.robot.active_joints:
             for one in joint._objs:
                 one.set_armature(np.full((1, 1), armature.get(joint.name, 0.0), np.float32))
@@ -146,8 +146,7 @@ class HandAgent(_Checked, BaseAgent):
         """(K,) open hand in observation order; virtual joints at 0."""
         values = dict(zip(self.spec.joint_names, self.spec.open_qpos, strict=True))
         for follower in self.urdf.followers:
-            master = values.get(follower.master, 0.0)
-            values.setdefault(follower.joint, follower.multiplier * master + follower.offset)
+            values[follower.joint] = follower.multiplier * values[follower.master] + follower.offset
         names = [joint.name for joint in self.robot.active_joints]
         return torch.tensor([values.get(name, 0.0) for name in names], device=self.device)
 
@@ -194,7 +193,8 @@ def agent_class(uid: str) -> type[BaseAgent]:
         native = REGISTERED_AGENTS[entry.native].agent_cls
         return type(f"Native_{uid}", (_Native, native), {"uid": uid, "entry": entry})
     spec = load_hand(entry.hand)
-    urdf = sapien_urdf(resolve_model(spec.model), spec.root_body, floating=entry.base == "virtual")
+    path, floating = resolve_model(spec.model), entry.base == "virtual"
+    urdf = sapien_urdf(path, spec.root_body, spec.joint_names, floating=floating)
     values = {
         "uid": uid,
         "spec": spec,

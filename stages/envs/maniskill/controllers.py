@@ -29,10 +29,8 @@ class LedPosController(PDJointPosController):
             matrix[names.index(name), column] = 1.0
         for follower in self.config.followers:
             row = names.index(follower.joint)
-            matrix[row] = follower.multiplier * matrix[names.index(follower.master)]
-            offset[row] = (
-                follower.offset + follower.multiplier * offset[names.index(follower.master)]
-            )
+            matrix[row, leading.index(follower.master)] = follower.multiplier
+            offset[row] = follower.offset
         self._leading = torch.tensor([names.index(name) for name in leading], device=self.device)
         self._matrix = torch.tensor(matrix, dtype=torch.float32, device=self.device)
         self._offset = torch.tensor(offset, dtype=torch.float32, device=self.device)

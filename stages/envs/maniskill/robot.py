@@ -145,8 +145,7 @@ class Robot:
         if isinstance(self.agent, HandAgent):
             place = {name: i for i, name in enumerate(self.observed)}
             for f in self.agent.urdf.followers:
-                if f.joint not in self.joint_names:
-                    out[:, place[f.joint]] = f.multiplier * out[:, place[f.master]] + f.offset
+                out[:, place[f.joint]] = f.multiplier * out[:, place[f.master]] + f.offset
         return out
 
     def _tensor(self, values: Any) -> torch.Tensor:

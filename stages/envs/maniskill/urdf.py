@@ -1,7 +1,8 @@
 """URDF -> the URDF that SAPIEN loads: a hand alone, on six virtual joints when it floats.
 
 Meshes get absolute paths, since the text is written elsewhere. `mimic` is taken out: SAPIEN makes
-tendons of it, which no control reaches, so a controller leads followers instead.
+tendons of it, which no control reaches, so a controller leads followers instead. A follower of a
+follower is tied to the joint that leads both.
 """
 
 import atexit
@@ -9,14 +10,15 @@ import copy
 import hashlib
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from xml.etree import ElementTree
 
-from stages.assets.hands.errors import HandNotFoundError
+from stages.assets.hands.errors import HandError, HandNotFoundError
 from stages.assets.hands.models import find_mesh
-from stages.envs.mujoco.urdf import fill_masses, keep_subtree
+from stages.envs.mujoco.urdf import fill_masses, keep_subtree, mimics
 
 BASE_LINK = "floating_base"
 ROOT_JOINTS = (
@@ -37,7 +39,7 @@ class Follower:
     """A joint that URDF's `mimic` ties to another: q = multiplier * q_master + offset."""
 
     joint: str
-    master: str
+    master: str  # a leading joint, never a follower
     multiplier: float
     offset: float
 
@@ -50,15 +52,18 @@ class SapienUrdf:
 
 
 @lru_cache(maxsize=64)
-def sapien_urdf(path: Path, root_body: str, *, floating: bool) -> SapienUrdf:
+def sapien_urdf(
+    path: Path, root_body: str, leading: tuple[str, ...], *, floating: bool
+) -> SapienUrdf:
     """The part of the URDF at `path` from `root_body` on, written for SAPIEN.
 
-    A `floating` one hangs on ROOT_JOINTS, which come first among its joints. Raises
-    HandNotFoundError when a mesh is missing, HandError when `root_body` is.
+    The joints `leading` are those of a grasp; what else has a `mimic` follows them. A `floating`
+    hand hangs on ROOT_JOINTS, which come first among its joints. Raises HandNotFoundError when a
+    mesh is missing, HandError when `root_body` is, or for a `mimic` that leads to no leading joint.
     """
     robot = ElementTree.parse(path).getroot()
     keep_subtree(robot, root_body)
-    followers = _take_mimic(robot)
+    followers = _take_mimic(robot, leading)
     for link in robot.findall("link"):
         _draw_missing(path, link)
     for mesh in robot.iter("mesh"):
@@ -98,21 +103,26 @@ def _draw_missing(path: Path, link: ElementTree.Element) -> None:
         link.append(visual)
 
 
-def _take_mimic(robot: ElementTree.Element) -> tuple[Follower, ...]:
-    out: list[Follower] = []
+def _take_mimic(robot: ElementTree.Element, leading: Sequence[str]) -> tuple[Follower, ...]:
+    found = mimics(robot)
     for joint in robot.findall("joint"):
-        mimic = joint.find("mimic")
-        if mimic is None:
-            continue
-        out.append(
-            Follower(
-                joint=joint.get("name", ""),
-                master=mimic.get("joint", ""),
-                multiplier=float(mimic.get("multiplier", 1.0)),
-                offset=float(mimic.get("offset", 0.0)),
+        for mimic in joint.findall("mimic"):
+            joint.remove(mimic)
+    out: list[Follower] = []
+    for name in found:
+        master, multiplier, offset = name, 1.0, 0.0
+        while master not in leading and master in found:
+            mimic = found[master]
+            offset += multiplier * float(mimic.get("offset", 0.0))
+            multiplier *= float(mimic.get("multiplier", 1.0))
+            master = mimic.get("joint", "")
+        if master not in leading:
+            raise HandError(
+                f"joint {name!r} follows {master!r}, which nothing drives; name {master!r} in "
+                f"joint_names, which are {', '.join(leading)}"
             )
-        )
-        joint.remove(mimic)
+        if master != name:
+            out.append(Follower(joint=name, master=master, multiplier=multiplier, offset=offset))
     return tuple(out)
 
 

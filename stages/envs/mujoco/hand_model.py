@@ -123,9 +123,13 @@ def _set_collision(body: mujoco.MjsBody, *, visual_files: bool) -> None:
 
 def _set_joints(spec: HandSpec, model: mujoco.MjSpec) -> None:
     armature = dict(zip(spec.joint_names, spec.armatures, strict=True))
-    for equality in model.equalities:  # followers are as their masters
-        if equality.type == mujoco.mjtEq.mjEQ_JOINT:
-            armature.setdefault(equality.name1, armature.get(equality.name2, min(spec.armatures)))
+    masters = {e.name1: e.name2 for e in model.equalities if e.type == mujoco.mjtEq.mjEQ_JOINT}
+    for name in masters:  # followers are as the joint that leads them
+        leading = name
+        for _ in masters:
+            if leading not in spec.joint_names:
+                leading = masters.get(leading, leading)
+        armature.setdefault(name, armature.get(leading, min(spec.armatures)))
     for name, inertia in armature.items():
         joint = model.joint(name)
         joint.armature = inertia

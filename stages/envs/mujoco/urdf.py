@@ -8,6 +8,7 @@ that move without a mass get a small one, and inertias are balanced.
 """
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
@@ -66,7 +67,12 @@ def prepare_urdf(path: Path, root_body: str, *, floating: bool = True) -> Prepar
 
 
 def keep_subtree(robot: ElementTree.Element, root_body: str) -> None:
-    """Drop every link and joint that is not `root_body` or below it."""
+    """Drop every link and joint that is not `root_body` or below it, and `mimic` of such joints.
+
+    Raises HandError for an unknown `root_body`, for a `mimic` of a joint that is not there or does
+    not move, and for joints that mimic each other in a circle.
+    """
+    moving = [j.get("name", "") for j in robot.findall("joint") if j.get("type") != "fixed"]
     joints = {_link_of(joint, "child"): joint for joint in robot.findall("joint")}
     links = {link.get("name", ""): link for link in robot.findall("link")}
     if root_body not in links:
@@ -80,11 +86,36 @@ def keep_subtree(robot: ElementTree.Element, root_body: str) -> None:
             robot.remove(link)
         if name in joints and (not inside or name == root_body):
             robot.remove(joints[name])
+    _check_mimic(mimics(robot), moving)
     kept = {joint.get("name") for joint in robot.findall("joint")}
     for joint in robot.findall("joint"):
         mimic = joint.find("mimic")
         if mimic is not None and mimic.get("joint") not in kept:
             joint.remove(mimic)  # what it followed was above the root
+
+
+def mimics(robot: ElementTree.Element) -> dict[str, ElementTree.Element]:
+    """The `mimic` of every joint that has one, by the joint's name."""
+    found = {joint.get("name", ""): joint.find("mimic") for joint in robot.findall("joint")}
+    return {name: mimic for name, mimic in found.items() if mimic is not None}
+
+
+def _check_mimic(found: Mapping[str, ElementTree.Element], moving: Sequence[str]) -> None:
+    masters = {name: mimic.get("joint", "") for name, mimic in found.items()}
+    for name, master in masters.items():
+        if master not in moving:
+            raise HandError(
+                f"joint {name!r} mimics {master!r}, which is no joint that moves; expected one of "
+                f"{', '.join(moving)}; mend the URDF"
+            )
+        chain = [name]
+        while (above := masters.get(chain[-1])) is not None:
+            chain.append(above)
+            if above in chain[:-1]:
+                raise HandError(
+                    f"joints mimic each other in a circle: {' -> '.join(chain)}; expected one that "
+                    "leads; take its mimic out of the URDF"
+                )
 
 
 def fill_masses(robot: ElementTree.Element) -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,12 +17,21 @@ from click.testing import CliRunner
 from PIL import Image
 
 from pipeline.cli import main
+from pipeline.config import build_config
+from pipeline.errors import CannotDrawError
+from pipeline.hand_files import find_hand
+from pipeline.pictures.cloud import load_surface
 from pipeline.pictures.points import Paint
+from pipeline.registry import Registry
+from pipeline.saved import save_config
 from pipeline.viewer.album import frustum, open_album
 from pipeline.viewer.film import turntable
+from pipeline.viewer.replay import replay
 from schemas.camera import Intrinsics
 from schemas.frames import invert, look_at, transform_points
+from stages.assets.hands.load import HANDS_DIR, hand_digest, load_hand
 from stages.shard.clouds import CloudTable
+from stages.shard.grasps import GraspTable
 from tests.browser import chromium
 from tests.panda_dataset import panda_records
 from tests.program import ROOT
@@ -125,7 +135,7 @@ def test_a_film_is_saved_by_its_suffix(out, tmp_path, name, frames):
         (["--rollout", "panda_gripper", "--grasp", "mug", "--save", "x.gif"], "expected OBJECT:N"),
         (["--rollout", "panda_gripper", "--grasp", "mug:0", "--save", "x.gif"], "box_a"),
         (["--rollout", "panda_gripper", "--grasp", "box_a:99", "--save", "x.gif"], "0, 1, 2"),
-        (["--rollout", "panda_gripper", "--save", "x.gif"], "run.json"),
+        (["--rollout", "panda_gripper", "--save", "x.gif"], "dataset.json does not have"),
         (["--web", "--grasps", "claw"], "choose one of: panda_gripper"),
     ],
 )
@@ -133,6 +143,40 @@ def test_what_cannot_be_shown_is_said(out, tmp_path, monkeypatch, options, messa
     done = CliRunner().invoke(main, ["view", str(out), *options])
     assert done.exit_code == 2
     assert message in done.output
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        ({}, "labels under fc carry protocol hash h1, the numbers in dataset.json give "),
+        ({"fc": {"hold": 1}}, r"label.fc.hold: unknown key"),
+    ],
+)
+def test_numbers_that_are_not_those_of_the_labels_replay_nothing(tmp_path, label, message):
+    records = panda_records()
+    records.write(tmp_path, manifest={"config": {"label": label}, "crop": {}, "crop_digest": "d"})
+    with pytest.raises(CannotDrawError, match=message):
+        replay(tmp_path, "panda_gripper", "fc", "box_a", 0)
+
+
+def test_the_hand_of_a_dataset_is_found_by_its_digest(out, tmp_path):
+    """In configs/hands, or where the last run had it; never another of the same name."""
+    records, folder = panda_records(), tmp_path / "set"
+    text = (HANDS_DIR / "panda_gripper.yaml").read_text()
+    assert "\nkp:" in text
+    own = tmp_path / "mine.yaml"
+    own.write_text(text.replace("\nkp:", "\nkp: [1234, 1234] #"))
+    for source in ("panda_gripper", str(own)):
+        digest = hand_digest(load_hand(source))
+        records.grasps = [replace(g, hand_digest=digest) for g in records.grasps]
+        records.write(folder)
+        table = GraspTable(folder, "train", "panda_gripper")
+        (folder / "run.json").unlink(missing_ok=True)
+        assert find_hand(table) == ("panda_gripper" if source != str(own) else None)
+        values = {"grasp": {"hands": [str(own), "shadow_right"]}}
+        save_config(folder, build_config(values, registry=Registry()))
+        assert find_hand(table) == source
+        assert load_surface(table).same
 
 
 def test_a_window_opens_and_its_keys_turn_the_pages(out, tmp_path):
@@ -160,7 +204,8 @@ def test_a_window_opens_and_its_keys_turn_the_pages(out, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     assert "keys: S next scene" in done.stdout
     assert "(2 of 7), fc: " in done.stdout
-    assert "run.json" in done.stdout  # R: a dataset without its run has no rollout, and says so
+    # R: a dataset without its numbers has no rollout, and says so
+    assert "dataset.json does not have" in done.stdout
     pictures = np.load(target)
     drawn = (pictures[0] != 255).any(axis=2)
     assert 500 < drawn.sum() < drawn.size / 2
