@@ -225,10 +225,10 @@ def draw(rows: list[Row], path: Path) -> None:
         ticks = sorted({getattr(r, field) for r in mine})
         axis.set_xticks(ticks, [f"{tick:,g}" for tick in ticks])
         axis.minorticks_off()
-        axis.set(xlabel=label, ylim=(0, None))
+        axis.set_xlabel(label)
         if part == "split":
             axis.legend()
-    axes[0].set_ylabel("grain-steps per second")
+    axes[0].set(ylabel="grain-steps per second", ylim=(0, None))
     figure.tight_layout()
     figure.savefig(path, dpi=100)
     plt.close(figure)
