@@ -117,7 +117,10 @@ class HandAgent(_Checked, BaseAgent):
                 one.set_armature(np.full((1, 1), armature.get(joint.name, 0.0), np.float32))
 
     def set_friction(self, sliding: float) -> None:
-        """Of every link: `sliding` (1), and torsional friction of TORSION whatever that is."""
+        """Of every link: `sliding` (1), and torsional friction of TORSION whatever that is.
+
+        PhysX has the latter between shapes that touch in one point, not where meshes touch in more.
+        """
         material = sapien.physx.PhysxMaterial(sliding, sliding, 0.0)
         patch = TORSION / sliding if sliding else 0.0  # m: torsional = patch radius times sliding
         for link in self.robot.links:
