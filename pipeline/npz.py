@@ -24,22 +24,20 @@ def read_npz(data: bytes) -> dict[str, NDArray[Any]]:
     Raises ValueError or zipfile.BadZipFile for what is no npz of plain arrays.
     """
     view, out = memoryview(data), dict[str, NDArray[Any]]()
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        for member in archive.infolist():
-            if member.compress_type == zipfile.ZIP_STORED:
-                lengths = member.header_offset + LOCAL_HEADER - 4
-                name, extra = np.frombuffer(data, "<u2", 2, lengths).tolist()
-                start = lengths + 4 + name + extra
-                content = view[start : start + member.file_size]
-            else:
-                content = memoryview(archive.read(member))
-            out[member.filename.removesuffix(".npy")] = _array(content)
+    with np.load(io.BytesIO(data), allow_pickle=False) as npz:
+        for member in npz.zip.infolist():
+            lengths = member.header_offset + LOCAL_HEADER - 4
+            name, extra = np.frombuffer(data, "<u2", 2, lengths).tolist()
+            start = lengths + 4 + name + extra
+            content = view[start : start + member.file_size]
+            # Else: compressed, or of a longer header, or of names that are not ASCII.
+            plain = member.compress_type == zipfile.ZIP_STORED and content[: len(MAGIC)] == MAGIC
+            key = member.filename.removesuffix(".npy")
+            out[key] = _array(content) if plain else npz[key]
     return out
 
 
 def _array(content: memoryview) -> NDArray[Any]:
-    if content[: len(MAGIC)] != MAGIC:  # a longer header, or names that are not ASCII
-        return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
     start = len(MAGIC) + 2
     stop = start + int.from_bytes(content[start - 2 : start], "little")
     shape, fortran, dtype = _header(bytes(content[start - 2 : stop]))
