@@ -31,9 +31,11 @@ def read_npz(data: bytes) -> dict[str, NDArray[Any]]:
             start = lengths + 4 + name + extra
             content = view[start : start + member.file_size]
             # Else: compressed, or of a longer header, or of names that are not ASCII.
-            plain = member.compress_type == zipfile.ZIP_STORED and content[: len(MAGIC)] == MAGIC
+            stored = member.compress_type == zipfile.ZIP_STORED
             key = member.filename.removesuffix(".npy")
-            out[key] = _array(content) if plain else npz[key]
+            out[key] = (
+                _array(content) if stored and bytes(content[: len(MAGIC)]) == MAGIC else npz[key]
+            )
     return out
 
 
