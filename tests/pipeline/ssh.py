@@ -1,10 +1,12 @@
 """An SSH server of this machine for one user with a key: real sessions that run real commands."""
 
 import asyncio
+import os
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from subprocess import PIPE
 from typing import Any
 
@@ -23,11 +25,14 @@ def ssh_server() -> Iterator[dict[str, Any]]:
     async def session(process: asyncssh.SSHServerProcess[bytes]) -> None:
         """Run the command in a shell; it ends with the session."""
         command = ["sh", "-c", process.command or "true"]
-        with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, bufsize=0) as shell:
+        with subprocess.Popen(
+            command, stdin=PIPE, stdout=PIPE, stderr=PIPE, bufsize=0, start_new_session=True
+        ) as shell:
             await process.redirect(stdin=shell.stdin, stdout=shell.stdout, stderr=shell.stderr)
             while shell.poll() is None and not process.is_closing():
                 await asyncio.sleep(0.02)
-            shell.terminate()
+            with suppress(ProcessLookupError):
+                os.killpg(shell.pid, signal.SIGTERM)  # the shell and all that it started
             process.exit(shell.wait())
             await process.wait_closed()
 
