@@ -131,6 +131,7 @@ def test_machines_that_are_reached_by_ssh(tmp_path: Path) -> None:
         options = {"connect_options": connection, "remote_python": sys.executable,
                    "scheduler_options": {"dashboard_address": ":0"}}  # fmt: skip
         executor = start_executor("ssh", workers=2, hosts=["127.0.0.1"], options=options)
+        executor._client.wait_for_workers(2, timeout=60)
         assert executor.slots == 2
         assert run_toy(tmp_path / "cluster", BASE, executor=executor)[1] == plain
         stranger = {**connection, "client_keys": [asyncssh.generate_private_key("ssh-ed25519")]}
